@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tundish: a token bucket that processes share through one memory-mapped file.
+ *
+ * A bucket holds at most `capacity` tokens and gains `refill` tokens per interval. Whoever wants to do
+ * something acquires tokens first. There is no daemon, no lock and no thread: the whole state is one 64-bit
+ * word in the file, and each acquire is one compare-and-swap on it, from whichever process comes.
+ *
+ * The promise: in any span of time T, at most capacity + T * refill / interval tokens are granted, counting
+ * whole tokens at the bucket's own instants; nothing is lost or minted by rounding, at any rate, however the
+ * bucket is polled. While acquires wait in line there may be more by what falls due in 10 ms (at least a
+ * token, or a step), which those who wake up late still find; TUNDISH_STRICT forbids that. Time is the
+ * machine's steady clock that counts suspend; wall-clock steps change nothing.
+ *
+ * What holds for every function here unless it says otherwise:
+ *   result    0 or a positive count; negative is an errno value (tundish_strerror). errno itself is kept.
+ *   threads   one handle may be used by any number of threads at once, but for tundish_close.
+ *   signals   safe in signal handlers, and a handler may use the very handle that it interrupts, but for the
+ *             functions that map or unmap a bucket (create, open, close) or allocate (tundish_waiter_start, _free).
+ *   fork      a handle works on in the child; parent and child share the bucket.
+ *   death     a process killed between any two instructions leaves the bucket usable by all others.
+ *   blocking  never blocks, but for tundish_acquire and its kin, and for tundish_flush.
+ *   clock     a process that forbids itself the time-stamp counter (PR_SET_TSC, seccomp's strict mode) must not use
+ *             the library after that, unless its first use comes later still.
+ *   units     tokens are whole numbers; times are nanoseconds on tundish_now_ns's clock, or microseconds
+ *             where the name says so. All sums saturate.
+ */
+#ifndef TUNDISH_TUNDISH_H
+#define TUNDISH_TUNDISH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+struct tundish; /* a bucket mapped into this process */
+
+#define TUNDISH_INITIAL_FULL UINT32_MAX /* start with `capacity` tokens */
+#define TUNDISH_NO_DEADLINE UINT64_MAX  /* wait as long as it takes */
+
+#define TUNDISH_CAPACITY_MAX UINT32_C(0x7fffffff) /* less what falls due in 10 ms, see create */
+#define TUNDISH_INTERVAL_US_MAX (UINT64_C(366) * 86400 * 1000000)
+
+enum {
+    TUNDISH_UNFAIR = 1 << 0,  /* newcomers may take tokens while others wait */
+    TUNDISH_STEPPED = 1 << 1, /* refill in whole steps: `refill` tokens at the end of each interval, the first
+                                 one interval after creation; otherwise token by token as time goes by */
+    TUNDISH_STRICT = 1 << 2,  /* the bound above holds to the token even while waiters wake late */
+    TUNDISH_BYTES = 1 << 3,   /* a label for tools: tokens stand for bytes, not for calls */
+};
+
+struct tundish_options {
+    size_t size;          /* sizeof(struct tundish_options), set by TUNDISH_OPTIONS_INIT */
+    uint32_t capacity;    /* most tokens the bucket holds, > 0 */
+    uint32_t refill;      /* tokens gained per interval, > 0 */
+    uint64_t interval_us; /* 1 us .. TUNDISH_INTERVAL_US_MAX */
+    uint32_t initial;     /* tokens at the start: TUNDISH_INITIAL_FULL or a count <= capacity */
+    uint32_t flags;       /* any of the above */
+    mode_t mode;          /* permissions of the file, exact: the umask is not applied */
+};
+
+/* An initialiser: struct tundish_options o = TUNDISH_OPTIONS_INIT(10, 5); ten at once, five a second. */
+#define TUNDISH_OPTIONS_INIT(capacity, refill_per_second)                                                    \
+    {                                                                                                        \
+        sizeof(struct tundish_options), (capacity), (refill_per_second), UINT64_C(1000000),                  \
+            TUNDISH_INITIAL_FULL, 0, 0600                                                                    \
+    }
+
+/* A snapshot: fields read one after the other while others may be acquiring. */
+struct tundish_info {
+    size_t size; /* sizeof(struct tundish_info), set by TUNDISH_INFO_INIT */
+    uint32_t capacity;
+    uint32_t refill;
+    uint64_t interval_us;
+    uint32_t flags;
+    uint32_t available;      /* tokens that could be acquired now */
+    uint64_t full_in_ns;     /* until the bucket is full if nobody acquires; 0 when it is */
+    uint64_t age_ns;         /* since creation, not counting time the machine was switched off */
+    uint32_t instances;      /* handles in the file's table, this one included; a killed one counts until
+                                another handle needs its place */
+    uint32_t unlisted;       /* handles that found the file's table full; they work but are not listed */
+    uint32_t waiting;        /* acquires in line */
+    uint64_t oldest_wait_ns; /* how long the first of them has been there */
+};
+
+#define TUNDISH_INFO_INIT                                                                                    \
+    {                                                                                                        \
+        sizeof(struct tundish_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                         \
+    }
+
+/*
+ * Names. A name without '/' is a file in $TUNDISH_DIR, else in $XDG_RUNTIME_DIR/tundish, else in
+ * /dev/shm/tundish-UID; the last two are made when missing (mode 0700) and refused when they are not the
+ * caller's own. It must not be empty or start with '.'. A name with '/' is a path. In both, %p is the process
+ * id, %u the user id, %n the program's name, %% a percent sign. Set-user-ID programs ignore the environment.
+ *
+ * Errors of all functions that take a name: -EINVAL for a malformed one, -ENAMETOOLONG, and what the file
+ * system says (-EACCES, -ENOTDIR, -ENOENT for the directory of a path).
+ */
+
+/*
+ * Makes a bucket and maps it. The file appears complete or not at all, however many processes race, and an
+ * existing file is never touched. -EEXIST if the name is taken; -EINVAL for options out of range (capacity
+ * plus what falls due in 10 ms must fit TUNDISH_CAPACITY_MAX); -ENOSPC if the file's few KiB cannot be
+ * allocated; -ENOMEM. The caller owns *out until tundish_close. On error *out is NULL.
+ */
+int tundish_create(struct tundish **out, const char *name, const struct tundish_options *options);
+
+/*
+ * Maps an existing bucket for use. -ENOENT if there is none; -EACCES without read and write permission;
+ * -EPROTO if the file is no bucket, of another version, or damaged; -ELOOP for a symbolic link; -ENOTSUP
+ * where the process's time namespace cannot be told (it unshared one and has not executed a program since).
+ */
+int tundish_open(struct tundish **out, const char *name);
+
+/* Opens the bucket, or makes it with these options. An existing bucket keeps its own options. */
+int tundish_open_or_create(struct tundish **out, const char *name, const struct tundish_options *options);
+
+/* A bucket without a name, shared with the children this process forks from now on. `mode` is not used. */
+int tundish_create_private(struct tundish **out, const struct tundish_options *options);
+
+/* Unmaps; the bucket and its file live on. NULL is fine. No other thread may be using the handle. */
+void tundish_close(struct tundish *bucket);
+
+/* Removes the name. Processes that have the bucket mapped go on sharing it. -EPROTO for what is no bucket. */
+int tundish_unlink(const char *name);
+
+/* Writes the path where a name lives to buf, always terminated. -ENAMETOOLONG if len is too small. */
+int tundish_path(const char *name, char *buf, size_t len);
+
+/*
+ * Takes n tokens now or none: 0; -EAGAIN if there are fewer than n now beyond what those in line need; -E2BIG
+ * if n > capacity (there never will be enough). n = 0 is 0 and changes nothing. A refusal writes nothing to
+ * the bucket.
+ */
+int tundish_try_acquire(struct tundish *bucket, uint32_t n);
+
+/*
+ * Takes n tokens, sleeping in line until it is its turn and they are there: first come, first served, among
+ * all threads and processes, unless the bucket is TUNDISH_UNFAIR. More than the capacity is gathered piece by
+ * piece. Signal handlers run during the wait and the wait goes on after them. A thread cancellation point; a
+ * cancelled wait gives everything back, and those behind move up. A process killed in line holds up others
+ * for less than 0.1 s where the kernel can be asked about it, else for 2 s.
+ */
+int tundish_acquire(struct tundish *bucket, uint32_t n);
+
+/* The same, at most timeout_ns from now: 0, or -ETIMEDOUT and everything gathered is given back. */
+int tundish_acquire_for(struct tundish *bucket, uint32_t n, uint64_t timeout_ns);
+
+/* The same, until tundish_now_ns() reaches deadline_ns. A deadline already past tries once. */
+int tundish_acquire_until(struct tundish *bucket, uint32_t n, uint64_t deadline_ns);
+
+struct tundish_demand {
+    struct tundish *bucket;
+    uint32_t n;
+};
+
+/*
+ * All demands or none, now: 0, -EAGAIN, or -E2BIG if a bucket's demands exceed its capacity. A bucket may
+ * be named more than once, its demands add up.
+ */
+int tundish_try_acquire_all(const struct tundish_demand *demands, size_t count);
+
+/*
+ * All demands or none, sleeping until all can be met at once: 0, -ETIMEDOUT, -E2BIG. Holds none while it
+ * waits for another, so callers that name the same buckets in different orders cannot block each other.
+ * A thread cancellation point.
+ */
+int tundish_acquire_all(const struct tundish_demand *demands, size_t count, uint64_t deadline_ns);
+
+/*
+ * Gives back n tokens that were acquired and not used. What does not fit the capacity is dropped: the bucket
+ * would have been full without that acquire as well.
+ */
+void tundish_release(struct tundish *bucket, uint32_t n);
+
+/* Tokens that could be acquired now, beyond what those in line need. Writes nothing. */
+uint32_t tundish_available(const struct tundish *bucket);
+
+/*
+ * Nanoseconds until n tokens could be acquired behind those in line now if nobody else came, 0 if now. More
+ * than the capacity: the time that gathering them takes. Writes nothing.
+ */
+uint64_t tundish_wait_time_ns(const struct tundish *bucket, uint32_t n);
+
+/* Makes the bucket full. */
+int tundish_reset(struct tundish *bucket);
+
+/*
+ * Changes capacity, refill, interval and flags for every process at once; initial and mode are not used.
+ * Tokens present stay, up to the new capacity; what fell due until now is credited at the old rate, and no
+ * token is minted by the change. -EINVAL for options out of range: nothing changes then. Several callers at
+ * once: one of them is last.
+ */
+int tundish_configure(struct tundish *bucket, const struct tundish_options *options);
+
+/* Writes the state to disk (msync). Needed only against a crash of the machine. Blocks for the disk. */
+int tundish_flush(struct tundish *bucket);
+
+/* Fills *info up to info->size, which the caller sets. -EINVAL if that is no size this version knows. */
+int tundish_info(const struct tundish *bucket, struct tundish_info *info);
+
+/*
+ * An acquire in line that no thread sleeps for: for event loops, and for whatever has no thread of its own.
+ * A waiter belongs to whoever started it and is used by one thread at a time; different waiters are
+ * independent.
+ */
+struct tundish_waiter;
+
+/*
+ * Takes n tokens at once (0, *out is NULL) or stands in line for them (-EINPROGRESS, *out is the waiter).
+ * -ETIMEDOUT if deadline_ns is past and they were not there; -ENOMEM. Calls malloc: not for signal handlers.
+ */
+int tundish_waiter_start(struct tundish *bucket, uint32_t n, uint64_t deadline_ns,
+                         struct tundish_waiter **out);
+
+/*
+ * Looks again: 0 granted, -EINPROGRESS, -ETIMEDOUT; a final answer is repeated for ever. The
+ * tokens are taken here and nowhere else, so a waiter that is not polled when its time has come delays those
+ * behind it, by at most 2 s, after which it loses its place and lines up again at its next poll.
+ */
+int tundish_waiter_poll(struct tundish_waiter *waiter);
+
+/* When polling again is worth while, in tundish_now_ns's time; 0 if it is over. */
+uint64_t tundish_waiter_next_ns(const struct tundish_waiter *waiter);
+
+/*
+ * A descriptor that is readable when polling is worth while, for poll and epoll; made at the first call and
+ * closed by tundish_waiter_free. Do not read it: tundish_waiter_poll sets it anew. Or a negative errno
+ * (-EMFILE).
+ */
+int tundish_waiter_fd(struct tundish_waiter *waiter);
+
+/*
+ * Ends a waiter in any state; NULL is fine. A pending one leaves the line and gives everything back, what it
+ * was granted stays acquired. In a forked child a waiter of the parent's stands for nothing until it is
+ * polled.
+ */
+void tundish_waiter_free(struct tundish_waiter *waiter);
+
+/* The clock of deadlines: nanoseconds of CLOCK_BOOTTIME as the machine counts it, whatever time namespace. */
+uint64_t tundish_now_ns(void);
+
+/* What an error means, in a few words; takes the negative or the positive number. Static. */
+const char *tundish_strerror(int error);
+
+/* "MAJOR.MINOR.PATCH". Static. */
+const char *tundish_version(void);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One compare-and-swap publishes tokens and time together, so there is nothing to repair after a crash.
+ *
+ * The word holds the low 32 bits of its time; the hint beside it widens them. At every instant
+ * |stamp - hint| < 2^31 us: nobody moves the stamp further than 2^30 us past the hint, and who comes later
+ * than that climbs first, a step being: settle the word at hint + 2^30, then move the hint there. A crash
+ * between the two leaves the stamp one step ahead of the hint, well within bounds.
+ *
+ * The order of reading is: time (the caller), hint, word, hint again, configuration. A word that is still
+ * there at the compare-and-swap was there all the while, so what was read with it belongs together; a refusal
+ * has no compare-and-swap and looks at the word once more instead.
+ */
+#include "core/bucket.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <tundish/tundish.h>
+
+#include "core/slots.h"
+#include "core/word.h"
+#include "plat/crash.h"
+
+#define TRIES 64      /* lost compare-and-swaps before the caller should let others run */
+#define PAUSES_MAX 16 /* between two of them */
+
+void tdi_word_climb(struct tdi_layout *file, uint64_t now_us)
+{
+    struct tdi_word seen = tdi_word_look(file);
+    struct tdi_config config;
+    for (; tdi_word_is_far(&seen, now_us); seen = tdi_word_look(file)) {
+        uint64_t target_us = seen.hint_us + TDI_WORD_STEP_US;
+        tdi_config_read(file, &config);
+        uint64_t queued = seen.bits & TDI_WORD_QUEUED;
+        uint64_t settled = tdi_word_pack(target_us, queued, tdi_word_refilled(&seen, &config, target_us));
+        if (seen.last_us < target_us && !tdi_word_swap(file, &seen.bits, settled))
+            continue;
+        tdi_crash_here(TDI_CRASH_CLIMBED);
+        /* Release pairs with the acquires in look: the settled word is seen before the new hint. */
+        atomic_compare_exchange_strong_explicit(&file->head.hint_us, &seen.hint_us, target_us,
+                                                memory_order_acq_rel, memory_order_relaxed);
+    }
+}
+
+static void pause_after(int losses)
+{
+    int pauses = losses < PAUSES_MAX ? losses : PAUSES_MAX;
+    for (int i = 0; i < pauses; i++)
+        tdi_atom_pause();
+}
+
+/* What those in line need before anybody else, and whether the line turned out to be empty. */
+static uint64_t reserved(const struct tdi_layout *file, uint64_t now_us, bool *empty)
+{
+    struct tdi_queue_scan scan;
+    tdi_slots_scan(file, 0, now_us, 0, &scan);
+    *empty = !scan.others;
+    return scan.ahead;
+}
+
+/* Takes between `least` and `most` tokens. The word is loaded before the line is looked at, see queue.c. */
+static int take(struct tdi_layout *file, uint64_t now_us, uint32_t least, uint32_t most, uint32_t *taken)
+{
+    struct tdi_config config;
+    for (int losses = 0; losses < TRIES; losses++) {
+        struct tdi_word seen = tdi_word_look(file);
+        tdi_config_read(file, &config);
+        if (least > config.capacity)
+            return -E2BIG;
+        uint64_t queued = seen.bits & TDI_WORD_QUEUED;
+        uint64_t ahead = 0;
+        bool empty = false;
+        if (queued && !(config.flags & TUNDISH_UNFAIR))
+            ahead = reserved(file, now_us, &empty);
+        uint32_t tokens = tdi_word_refilled(&seen, &config, now_us);
+        if (tokens < ahead + least) {
+            if (tdi_word_load(file) == seen.bits)
+                return -EAGAIN;
+            continue;
+        }
+        if (tdi_word_is_far(&seen, now_us)) {
+            tdi_word_climb(file, now_us);
+            continue;
+        }
+        uint32_t spare = tokens - (uint32_t)ahead;
+        uint32_t taking = spare < most ? spare : most;
+        uint64_t at_us = tdi_word_later(seen.last_us, now_us);
+        if (tdi_word_swap(file, &seen.bits, tdi_word_pack(at_us, empty ? 0 : queued, tokens - taking))) {
+            *taken = taking;
+            return 0;
+        }
+        pause_after(losses);
+    }
+    return -EBUSY;
+}
+
+void tdi_bucket_init(struct tdi_layout *file, uint32_t tokens)
+{
+    atomic_init(&file->head.hint_us, 0);
+    atomic_init(&file->word, tdi_word_pack(0, 0, tokens));
+}
+
+/* The usual case: nobody waits, nothing is changing, the refill is steady and the last one not long ago. */
+struct usual {
+    uint64_t bits;
+    uint32_t tokens;
+    uint32_t capacity;
+};
+
+/*
+ * Sees the usual case, in registers; false for everything else, which goes the long way by the same steps in
+ * the same order: hint, word, hint again, configuration.
+ */
+static inline bool look_usual(const struct tdi_layout *file, uint64_t now_us, struct usual *out)
+{
+    struct tdi_config config;
+    uint64_t hint_us = atomic_load_explicit(&file->head.hint_us, memory_order_acquire);
+    uint64_t bits = tdi_word_load(file);
+    if (tdi_unlikely(atomic_load_explicit(&file->head.hint_us, memory_order_relaxed) != hint_us))
+        return false;
+    if (tdi_unlikely(!tdi_config_try_read(file, &config)))
+        return false;
+    uint64_t last_us = hint_us + (uint64_t)(int64_t)(int32_t)((uint32_t)(bits >> 32) - (uint32_t)hint_us);
+    uint32_t tokens = (uint32_t)bits; /* with Q it is more than any capacity */
+    if (tdi_unlikely(now_us - last_us > TDI_WORD_STEP_US || now_us - hint_us > TDI_WORD_STEP_US ||
+                     tokens > config.capacity || config.tokens_per_unit != 1))
+        return false;
+    if (now_us != last_us) { /* within a microsecond nothing falls due */
+        uint64_t due = tdi_rate_units_in(&config, last_us, now_us - last_us);
+        uint32_t room = config.capacity - tokens;
+        tokens += due < room ? (uint32_t)due : room;
+    }
+    *out = (struct usual){bits, tokens, config.capacity};
+    return true;
+}
+
+static inline int take_usual(struct tdi_layout *file, uint64_t now_us, uint32_t n)
+{
+    struct usual seen;
+    if (tdi_unlikely(!look_usual(file, now_us, &seen) || n > seen.capacity))
+        return -EBUSY;
+    if (seen.tokens < n)
+        return tdi_likely(tdi_word_load(file) == seen.bits) ? -EAGAIN : -EBUSY;
+    uint64_t left = tdi_word_pack(now_us, 0, seen.tokens - n);
+    return tdi_likely(tdi_word_swap(file, &seen.bits, left)) ? 0 : -EBUSY;
+}
+
+int tdi_bucket_try(struct tdi_layout *file, uint64_t now_us, uint32_t n)
+{
+    uint32_t taken;
+    int error = take_usual(file, now_us, n);
+    return tdi_likely(error != -EBUSY) ? error : take(file, now_us, n, n, &taken);
+}
+
+int tdi_bucket_try_some(struct tdi_layout *file, uint64_t now_us, uint32_t n, uint32_t *taken)
+{
+    return take(file, now_us, 1, n, taken);
+}
+
+static uint32_t add_up_to_capacity(const struct tdi_config *config, uint32_t tokens, uint32_t n)
+{
+    if (tokens >= config->capacity)
+        return tokens;
+    uint32_t room = config->capacity - tokens;
+    return n < room ? tokens + n : config->capacity;
+}
+
+/* Counts what is due at now_us and adds n tokens; returns the time the word is settled at. */
+static uint64_t settle(struct tdi_layout *file, uint64_t now_us, uint32_t n, struct tdi_config *config)
+{
+    for (int losses = 0;; losses++) {
+        tdi_word_climb(file, now_us);
+        struct tdi_word seen = tdi_word_look(file);
+        tdi_config_read(file, config);
+        if (tdi_word_is_far(&seen, now_us))
+            continue;
+        uint64_t at_us = tdi_word_later(seen.last_us, now_us);
+        uint32_t tokens = add_up_to_capacity(config, tdi_word_refilled(&seen, config, now_us), n);
+        if (tdi_word_swap(file, &seen.bits, tdi_word_pack(at_us, seen.bits & TDI_WORD_QUEUED, tokens)))
+            return at_us;
+        pause_after(losses);
+    }
+}
+
+void tdi_bucket_refund(struct tdi_layout *file, uint64_t now_us, uint32_t n)
+{
+    struct tdi_config config;
+    if (n > 0)
+        settle(file, now_us, n, &config);
+}
+
+void tdi_bucket_reset(struct tdi_layout *file, uint64_t now_us)
+{
+    struct tdi_config config;
+    settle(file, now_us, UINT32_MAX, &config);
+}
+
+/* What those in line need before a newcomer, for the functions that only look. */
+static uint64_t ahead_of_newcomer(const struct tdi_layout *file, const struct tdi_word *seen,
+                                  const struct tdi_config *config, uint64_t now_us)
+{
+    bool empty;
+    if (!(seen->bits & TDI_WORD_QUEUED) || (config->flags & TUNDISH_UNFAIR))
+        return 0;
+    return reserved(file, now_us, &empty);
+}
+
+static uint32_t available(const struct tdi_layout *file, uint64_t now_us)
+{
+    struct tdi_config config;
+    uint64_t ahead;
+    uint32_t tokens;
+    int tries = 0;
+    struct tdi_word seen;
+    do {
+        seen = tdi_word_look(file);
+        tdi_config_read(file, &config);
+        ahead = ahead_of_newcomer(file, &seen, &config, now_us);
+        tokens = tdi_word_refilled(&seen, &config, now_us);
+    } while (tdi_word_load(file) != seen.bits && ++tries < TRIES);
+    uint64_t spare = tokens > ahead ? tokens - ahead : 0;
+    return spare < config.capacity ? (uint32_t)spare : config.capacity;
+}
+
+uint32_t tdi_bucket_available(const struct tdi_layout *file, uint64_t now_us)
+{
+    struct usual seen;
+    return tdi_likely(look_usual(file, now_us, &seen)) ? seen.tokens : available(file, now_us);
+}
+
+uint64_t tdi_bucket_when(const struct tdi_layout *file, uint64_t now_us, uint32_t n)
+{
+    struct tdi_word seen = tdi_word_look(file);
+    struct tdi_config config;
+    tdi_config_read(file, &config);
+    uint64_t wanted = n + ahead_of_newcomer(file, &seen, &config, now_us);
+    uint32_t tokens = tdi_word_refilled(&seen, &config, now_us);
+    if (wanted <= tokens)
+        return now_us;
+    return tdi_rate_when(&config, tdi_word_later(seen.last_us, now_us), wanted - tokens);
+}
+
+uint64_t tdi_bucket_stamp(const struct tdi_layout *file)
+{
+    return tdi_word_look(file).last_us;
+}
+
+void tdi_bucket_configure(struct tdi_layout *file, uint64_t now_us, const struct tdi_config *want)
+{
+    struct tdi_config current, next;
+    struct tdi_clock_base base;
+    do {
+        /* The change takes effect at the time the word is settled at. Whoever stops us between the two steps
+           stretches the moment of change: that span is credited at the new rate, up to the capacity. */
+        uint64_t at_us = settle(file, now_us, 0, &current);
+        next = *want;
+        next.current = current.current;
+        bool same = tdi_rate_is_same(&current, want);
+        next.since_us = same ? current.since_us : at_us;
+        next.carry = same ? current.carry : tdi_rate_carry_over(&current, at_us, want);
+        tdi_config_prepare(&next);
+        tdi_config_read_base(file, &base);
+    } while (tdi_config_publish(file, &next, &base) == -EAGAIN);
+}
+
+int tdi_bucket_rebase(struct tdi_layout *file, uint64_t current, const struct tdi_clock_base *base)
+{
+    struct tdi_config config;
+    tdi_config_read(file, &config);
+    return config.current == current ? tdi_config_publish(file, &config, base) : -EAGAIN;
+}

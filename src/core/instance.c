@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The owner word is pid << 32 | number. Numbers come from one counter of the file and are not 0, so an entry
+ * that was freed and taken again has another word. The identity is written after the claim and then signed
+ * with the owner word; where the signature is another's, all that is known is the pid.
+ */
+#include "core/instance.h"
+
+#include <errno.h>
+#include <string.h>
+
+uint32_t tdi_instance_number(struct tdi_layout *file)
+{
+    uint32_t number;
+    do
+        number = atomic_fetch_add_explicit(&file->instances.next_owner, 1, memory_order_relaxed);
+    while (number == 0);
+    return number;
+}
+
+static void write_identity(struct tdi_layout_instance *entry, const struct tdi_identity *who, uint64_t owner)
+{
+    uint64_t program[2];
+    memcpy(program, who->program, sizeof program);
+    /* Release pairs with the fence in tdi_instance_get: who sees a new field sees the claim before it, and
+       does not take the field for the former owner's. */
+    atomic_store_explicit(&entry->start_time, who->start_time, memory_order_release);
+    atomic_store_explicit(&entry->pid_namespace, who->pid_namespace, memory_order_release);
+    atomic_store_explicit(&entry->program[0], program[0], memory_order_release);
+    atomic_store_explicit(&entry->program[1], program[1], memory_order_release);
+    /* Pairs with the acquire in tdi_instance_get: the signature comes after what it signs. */
+    atomic_store_explicit(&entry->identified, owner, memory_order_release);
+}
+
+int tdi_instance_enter(struct tdi_layout *file, const struct tdi_identity *who, uint32_t number,
+                       struct tdi_instance *out)
+{
+    uint64_t owner = (uint64_t)who->pid << 32 | number;
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++) {
+        uint64_t expected = 0;
+        if (!atomic_compare_exchange_strong_explicit(&file->instance[i].owner, &expected, owner,
+                                                     memory_order_relaxed, memory_order_relaxed))
+            continue;
+        write_identity(&file->instance[i], who, owner);
+        *out = (struct tdi_instance){i, owner};
+        return 0;
+    }
+    *out = (struct tdi_instance){0, 0};
+    return -ENOSPC;
+}
+
+void tdi_instance_leave(struct tdi_layout *file, const struct tdi_instance *instance)
+{
+    uint64_t expected = instance->owner;
+    if (expected != 0)
+        atomic_compare_exchange_strong_explicit(&file->instance[instance->index % TDI_LAYOUT_INSTANCES].owner,
+                                                &expected, 0, memory_order_relaxed, memory_order_relaxed);
+}
+
+bool tdi_instance_get(const struct tdi_layout *file, uint32_t index, struct tdi_instance *out,
+                      struct tdi_identity *who)
+{
+    const struct tdi_layout_instance *entry = &file->instance[index];
+    uint64_t owner = atomic_load_explicit(&entry->owner, memory_order_acquire);
+    if (owner == 0)
+        return false;
+    memset(who, 0, sizeof *who);
+    who->pid = (uint32_t)(owner >> 32);
+    /* Pairs with the release in write_identity. */
+    if (atomic_load_explicit(&entry->identified, memory_order_acquire) == owner) {
+        uint64_t program[2];
+        who->start_time = atomic_load_explicit(&entry->start_time, memory_order_relaxed);
+        who->pid_namespace = atomic_load_explicit(&entry->pid_namespace, memory_order_relaxed);
+        program[0] = atomic_load_explicit(&entry->program[0], memory_order_relaxed);
+        program[1] = atomic_load_explicit(&entry->program[1], memory_order_relaxed);
+        memcpy(who->program, program, sizeof program);
+        who->program[sizeof who->program - 1] = '\0';
+    }
+    *out = (struct tdi_instance){index, owner};
+    /* Keeps the loads above before the second look: a later owner's identity is not taken for this one's. */
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&entry->owner, memory_order_relaxed) == owner;
+}
+
+uint32_t tdi_instance_count(const struct tdi_layout *file)
+{
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
+        taken += atomic_load_explicit(&file->instance[i].owner, memory_order_relaxed) != 0;
+    return taken;
+}
+
+void tdi_instance_count_unlisted(struct tdi_layout *file)
+{
+    atomic_fetch_add_explicit(&file->instances.unlisted, 1, memory_order_relaxed);
+}
+
+uint32_t tdi_instance_unlisted(const struct tdi_layout *file)
+{
+    return atomic_load_explicit(&file->instances.unlisted, memory_order_relaxed);
+}

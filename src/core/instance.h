@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table of handles in the mapped file: who uses this bucket. Entries of killed processes stay until
+ * somebody who can ask the kernel clears them.
+ */
+#ifndef TUNDISH_CORE_INSTANCE_H
+#define TUNDISH_CORE_INSTANCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plat/proc.h"
+#include "shm/layout.h"
+
+/* An entry's place and its owner word; owner 0: none. */
+struct tdi_instance {
+    uint32_t index;
+    uint64_t owner;
+};
+
+/* A number no handle of this file had before; not 0. */
+uint32_t tdi_instance_number(struct tdi_layout *file);
+
+/* Enters a handle under its number: 0, or -ENOSPC if no entry is free. */
+int tdi_instance_enter(struct tdi_layout *file, const struct tdi_identity *who, uint32_t number,
+                       struct tdi_instance *out);
+
+/* Clears an entry, whoever made it, unless it is somebody else's by now. */
+void tdi_instance_leave(struct tdi_layout *file, const struct tdi_instance *instance);
+
+/* Reads entry `index`: false if it is free or just changing. */
+bool tdi_instance_get(const struct tdi_layout *file, uint32_t index, struct tdi_instance *out,
+                      struct tdi_identity *who);
+
+/* Entries taken; those of killed processes count until somebody clears them. */
+uint32_t tdi_instance_count(const struct tdi_layout *file);
+
+/* Counts a handle that found no entry. */
+void tdi_instance_count_unlisted(struct tdi_layout *file);
+uint32_t tdi_instance_unlisted(const struct tdi_layout *file);
+
+#endif

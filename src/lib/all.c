@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* See all.h. A bucket that is named more than once, also through two handles, is asked for the sum. */
+#include "lib/all.h"
+
+#include <errno.h>
+
+#include "core/config.h"
+
+static bool is_same_file(const struct tundish *a, const struct tundish *b)
+{
+    if (a->inode != 0 || b->inode != 0)
+        return a->device == b->device && a->inode == b->inode;
+    return a->file == b->file;
+}
+
+/* What is asked of the bucket of demand i in all, or 0 if an earlier demand stands for it. */
+static uint64_t demanded(const struct tundish_demand *demands, size_t count, size_t i)
+{
+    uint64_t sum = 0;
+    for (size_t j = 0; j < count; j++) {
+        if (!is_same_file(demands[j].bucket, demands[i].bucket))
+            continue;
+        if (j < i)
+            return 0;
+        sum += demands[j].n;
+    }
+    return sum;
+}
+
+static int check_demands(const struct tundish_demand *demands, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct tdi_config config;
+        tdi_config_read(demands[i].bucket->file, &config);
+        if (demanded(demands, count, i) > config.capacity)
+            return -E2BIG;
+    }
+    return 0;
+}
+
+/* All but demand `held`, which the caller has; *short_of is the one that refused. All or none. */
+static int try_others(const struct tundish_demand *demands, size_t count, size_t held, size_t *short_of)
+{
+    int error = 0;
+    size_t i = 0;
+    for (; i < count; i++) {
+        if (i == held)
+            continue;
+        error = tundish_try_acquire(demands[i].bucket, (uint32_t)demanded(demands, count, i));
+        if (error)
+            break;
+    }
+    *short_of = i;
+    while (error && i-- > 0)
+        if (i != held)
+            tundish_release(demands[i].bucket, (uint32_t)demanded(demands, count, i));
+    return error;
+}
+
+int tundish_try_acquire_all(const struct tundish_demand *demands, size_t count)
+{
+    size_t short_of;
+    int error = check_demands(demands, count);
+    return error ? error : try_others(demands, count, count, &short_of);
+}
+
+void tdi_all_begin(struct tdi_all *all, const struct tundish_demand *demands, size_t count)
+{
+    *all = (struct tdi_all){.demands = demands, .count = count};
+}
+
+static void line_up(struct tdi_all *all, size_t i)
+{
+    uint32_t n = (uint32_t)demanded(all->demands, all->count, i);
+    all->waits_for = i;
+    all->in_line = true;
+    tdi_line_begin(&all->line, all->demands[i].bucket, n, false);
+}
+
+/* Goes for the others once the line has granted; lines up where one refused. */
+static int try_rest(struct tdi_all *all, size_t held)
+{
+    size_t short_of;
+    int error = check_demands(all->demands, all->count);
+    if (!error)
+        error = try_others(all->demands, all->count, held, &short_of);
+    if (error && held < all->count)
+        tundish_release(all->demands[held].bucket, (uint32_t)demanded(all->demands, all->count, held));
+    if (error == -EAGAIN)
+        line_up(all, short_of);
+    return error;
+}
+
+int tdi_all_wait(struct tdi_all *all, uint64_t deadline_ns)
+{
+    int error = all->in_line ? -EAGAIN : try_rest(all, all->count);
+    while (error == -EAGAIN) {
+        error = tdi_line_wait(&all->line, deadline_ns);
+        if (error == -EINTR)
+            return error;
+        all->in_line = false;
+        if (error == 0)
+            error = try_rest(all, all->waits_for);
+    }
+    return error;
+}
+
+void tdi_all_end(struct tdi_all *all)
+{
+    if (all->in_line)
+        tdi_line_end(&all->line);
+    all->in_line = false;
+}
+
+int tundish_acquire_all(const struct tundish_demand *demands, size_t count, uint64_t deadline_ns)
+{
+    struct tdi_all all;
+    int error;
+    tdi_all_begin(&all, demands, count);
+    do
+        error = tdi_all_wait(&all, deadline_ns);
+    while (error == -EINTR);
+    return error;
+}

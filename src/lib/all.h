@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tokens of several buckets, all or none. Stands in line for one demand at a time with nothing in hand; once
+ * that is granted the others are tried, and if one refuses everything is given back and that one is waited
+ * for. So nobody holds one bucket's tokens while waiting for another's, and crossed orders cannot block each
+ * other.
+ */
+#ifndef TUNDISH_LIB_ALL_H
+#define TUNDISH_LIB_ALL_H
+
+#include <stdbool.h>
+
+#include "lib/line.h"
+
+struct tdi_all {
+    const struct tundish_demand *demands; /* the caller's, until the end */
+    size_t count;
+    bool in_line;
+    size_t waits_for; /* the demand that is stood in line for */
+    struct tdi_line line;
+};
+
+void tdi_all_begin(struct tdi_all *all, const struct tundish_demand *demands, size_t count);
+
+/* 0 all granted, -E2BIG, -ETIMEDOUT with nothing held, or -EINTR after a signal handler, still in line. */
+int tdi_all_wait(struct tdi_all *all, uint64_t deadline_ns);
+
+/* Leaves the line. Fine in any state; what was granted stays. */
+void tdi_all_end(struct tdi_all *all);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* What a `struct tundish` is inside: two private pages beside the mapped file. */
+#ifndef TUNDISH_LIB_HANDLE_H
+#define TUNDISH_LIB_HANDLE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <tundish/tundish.h>
+
+#include "core/instance.h"
+#include "plat/clock.h"
+#include "shm/layout.h"
+
+/*
+ * This process's place in the file. On memory that a fork wipes: a child finds number 0 at its next call and
+ * takes one of its own, whatever kind of fork it was.
+ */
+struct tdi_handle_here {
+    _Atomic(uint32_t) number; /* 0: just forked */
+    _Atomic(uint32_t) listed; /* `instance` is ours to clear, `self` is written */
+    struct tdi_instance instance;
+    struct tdi_identity self;
+};
+
+struct tundish {
+    struct tdi_layout *file;
+    struct tdi_handle_here *here;
+    int64_t shift_us; /* bucket time = boot time + this */
+    uint64_t device;  /* identity of the file; 0 and 0 for a private bucket */
+    uint64_t inode;
+};
+
+/* Slow part of tdi_handle_enter. */
+void tdi_handle_enter_now(struct tundish *bucket);
+
+/* Makes sure that this process, which may be a forked child, has its place. Every operation begins here. */
+static inline void tdi_handle_enter(struct tundish *bucket)
+{
+    if (tdi_unlikely(atomic_load_explicit(&bucket->here->number, memory_order_relaxed) == 0))
+        tdi_handle_enter_now(bucket);
+}
+
+/* The calling process, as the file's table has it. */
+void tdi_handle_identify(const struct tundish *bucket, struct tdi_identity *out);
+
+static inline uint64_t tdi_handle_us(const struct tundish *bucket, uint64_t ns)
+{
+    int64_t us = (int64_t)(ns / TDI_NS_PER_US) + bucket->shift_us;
+    return us > 0 ? (uint64_t)us : 0;
+}
+
+/* Bucket time now. */
+static inline uint64_t tdi_handle_now_us(const struct tundish *bucket)
+{
+    return tdi_handle_us(bucket, tdi_clock_now_ns());
+}
+
+/* The first nanosecond of a bucket time; saturates. */
+static inline uint64_t tdi_handle_ns(const struct tundish *bucket, uint64_t us)
+{
+    const uint64_t never_us = UINT64_C(1) << 53; /* shift has 52 bits: the sum stays in range */
+    if (us >= never_us)
+        return UINT64_MAX;
+    int64_t boot_us = (int64_t)us - bucket->shift_us;
+    return boot_us > 0 ? (uint64_t)boot_us * TDI_NS_PER_US : 0;
+}
+
+#endif

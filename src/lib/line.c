@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The only waiting loop of the library. The core says what to do next; here is what needs the kernel:
+ * sleeping on the slot's bell until the due time, waking others, asking about suspects.
+ *
+ * Cancellation is off but around the sleep, where it is asynchronous: nothing else runs there that could be
+ * torn.
+ */
+#include "lib/line.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "lib/cancel.h"
+#include "lib/repair.h"
+#include "plat/futex.h"
+#include "plat/proc.h"
+
+#define SLACK_NS 1UL
+#define NS_PER_DOOR (TDI_QUEUE_DOOR_US * TDI_NS_PER_US)
+
+static uint32_t own_number(struct tundish *bucket)
+{
+    tdi_handle_enter(bucket);
+    return atomic_load_explicit(&bucket->here->number, memory_order_relaxed);
+}
+
+void tdi_line_begin(struct tdi_line *line, struct tundish *bucket, uint32_t n, bool deaf)
+{
+    *line = (struct tdi_line){.bucket = bucket, .n = n, .deaf = deaf};
+    tdi_queue_init(&line->waiter, own_number(bucket), n, deaf);
+}
+
+/* In a forked child the parent's place in line, and what the parent drew, are not ours. */
+static void start_over_if_forked(struct tdi_line *line)
+{
+    uint32_t number = own_number(line->bucket);
+    if (tdi_likely(line->waiter.owner == number))
+        return;
+    tdi_queue_init(&line->waiter, number, line->n, line->deaf);
+    line->forked = true;
+}
+
+static uint64_t deadline_us(const struct tundish *bucket, uint64_t deadline_ns)
+{
+    if (deadline_ns == TUNDISH_NO_DEADLINE)
+        return UINT64_MAX;
+    uint64_t rounded_up =
+        deadline_ns > UINT64_MAX - TDI_NS_PER_US ? deadline_ns : deadline_ns + TDI_NS_PER_US - 1;
+    return tdi_handle_us(bucket, rounded_up);
+}
+
+static enum tdi_queue_result time_out(struct tdi_line *line)
+{
+    tdi_line_end(line);
+    return TDI_QUEUE_TIMED_OUT;
+}
+
+/* Steps until there is nothing to do but sleep. */
+static enum tdi_queue_result step(struct tdi_line *line, uint64_t deadline_ns)
+{
+    struct tundish *bucket = line->bucket;
+    struct tdi_queue_waiter *waiter = &line->waiter;
+    start_over_if_forked(line);
+    for (;;) {
+        uint64_t now_ns = tdi_clock_now_ns();
+        uint64_t now_us = tdi_handle_us(bucket, now_ns);
+        enum tdi_queue_result result =
+            tdi_queue_step(bucket->file, waiter, now_us, deadline_us(bucket, deadline_ns));
+        tdi_repair_wake(bucket, &waiter->ring);
+        if (result == TDI_QUEUE_GRANTED || result == TDI_QUEUE_TIMED_OUT)
+            return result;
+        if (now_ns >= deadline_ns) /* also where the file makes nonsense of its own time */
+            return time_out(line);
+        if (result == TDI_QUEUE_SUSPECT && !tdi_repair_suspect(bucket, &waiter->suspect, &waiter->ring))
+            tdi_queue_spare(waiter, now_us);
+        if (result == TDI_QUEUE_FULL || result == TDI_QUEUE_SLEEP)
+            return result;
+        tdi_atom_pause();
+    }
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+int tdi_line_poll(struct tdi_line *line, uint64_t deadline_ns)
+{
+    enum tdi_queue_result result = step(line, deadline_ns);
+    if (result == TDI_QUEUE_GRANTED)
+        return 0;
+    if (result == TDI_QUEUE_TIMED_OUT)
+        return -ETIMEDOUT;
+    uint64_t now_ns = tdi_clock_now_ns();
+    uint64_t most_ns = now_ns + NS_PER_DOOR;
+    line->wake_ns = deadline_ns;
+    if (result == TDI_QUEUE_FULL) {
+        tdi_repair_slots(line->bucket, &line->waiter.ring);
+    } else {
+        most_ns = now_ns + TDI_QUEUE_LOOK_US * TDI_NS_PER_US;
+        line->wake_ns = tdi_handle_ns(line->bucket, line->waiter.wake_us);
+    }
+    line->wake_ns = earlier(line->wake_ns, most_ns);
+    return -EINPROGRESS;
+}
+
+/* Sleeps on the bell, or on the door where there was no slot. */
+static int sleep_until_rung(struct tdi_line *line)
+{
+    struct tdi_layout *file = line->bucket->file;
+    if (line->waiter.ticket != 0)
+        return tdi_futex_wait_until(&file->line.bell[line->waiter.slot], line->waiter.bell, line->wake_ns);
+    tdi_queue_shut_door(file);
+    return tdi_futex_wait_until(&file->line.door, 1, line->wake_ns);
+}
+
+/* What a sleep changes in its thread. */
+struct sleep {
+    struct tdi_line *line;
+    int cancel_type;
+    unsigned long slack_ns;
+};
+
+/* The thread was cancelled, or a signal handler jumped out of the sleep. */
+static void abandon(void *argument)
+{
+    struct sleep *sleep = argument;
+    int unused;
+    pthread_setcanceltype(sleep->cancel_type, &unused);
+    tdi_futex_set_slack(sleep->slack_ns);
+    tdi_line_end(sleep->line);
+}
+
+/* Opens the window for cancellation around the sleep. */
+static int sleep_cancellable(struct tdi_line *line, int cancel_state)
+{
+    struct sleep sleep = {.line = line, .slack_ns = tdi_futex_set_slack(SLACK_NS)};
+    int unused, error;
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &sleep.cancel_type);
+    tdi_cleanup_push(abandon, &sleep);
+    pthread_setcancelstate(cancel_state, &unused);
+    error = sleep_until_rung(line);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
+    tdi_cleanup_pop();
+    pthread_setcanceltype(sleep.cancel_type, &unused);
+    tdi_futex_set_slack(sleep.slack_ns);
+    return error;
+}
+
+int tdi_line_wait(struct tdi_line *line, uint64_t deadline_ns)
+{
+    int state, unused, error;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    do {
+        error = tdi_line_poll(line, deadline_ns);
+        if (error == -EINPROGRESS && sleep_cancellable(line, state) == -EINTR)
+            error = -EINTR;
+    } while (error == -EINPROGRESS);
+    pthread_setcancelstate(state, &unused);
+    return error;
+}
+
+void tdi_line_end(struct tdi_line *line)
+{
+    struct tundish *bucket = line->bucket;
+    start_over_if_forked(line);
+    tdi_queue_cancel(bucket->file, &line->waiter, tdi_handle_now_us(bucket));
+    tdi_repair_wake(bucket, &line->waiter.ring);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a name to a handle and back. A new file gets its maker's entry before it gets its name, so that a
+ * bucket without a living entry is one that nobody uses. Handles are pages of their own: opening allocates
+ * nothing from malloc, since it also happens before main inside other programs.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "core/bucket.h"
+#include "lib/cancel.h"
+#include "lib/handle.h"
+#include "lib/name.h"
+#include "lib/open.h"
+#include "lib/repair.h"
+#include "shm/store.h"
+
+#define STAMP_BITS 51 /* 71 years of us; the shift's 52 bits hold the difference of two such times */
+
+struct making {
+    const struct tundish_options *options;
+    uint32_t number;
+    struct tdi_instance instance;
+    struct tdi_identity self;
+};
+
+static int check_options(const struct tundish_options *options)
+{
+    if (!options || options->size != sizeof *options)
+        return -EINVAL;
+    if (options->initial != TUNDISH_INITIAL_FULL && options->initial > options->capacity)
+        return -EINVAL;
+    if (options->mode & ~(mode_t)07777)
+        return -EINVAL;
+    return tdi_config_check(options->capacity, options->refill, options->interval_us, options->flags);
+}
+
+static struct tdi_config config_of(const struct tundish_options *options)
+{
+    struct tdi_config config = {
+        .interval_us = options->interval_us,
+        .refill = options->refill,
+        .capacity = options->capacity,
+        .flags = options->flags,
+    };
+    tdi_config_prepare(&config);
+    return config;
+}
+
+static int64_t boot_us(void)
+{
+    return (int64_t)(tdi_clock_now_ns() / TDI_NS_PER_US);
+}
+
+static void fill(void *map, void *context)
+{
+    struct making *making = context;
+    struct tdi_layout *file = map;
+    struct tdi_config config = config_of(making->options);
+    struct tdi_clock_base base = {.shift_us = -boot_us()};
+    uint32_t initial = making->options->initial;
+
+    tdi_proc_boot_id(base.boot_id);
+    tdi_config_init(file, &config, &base);
+    tdi_bucket_init(file, initial == TUNDISH_INITIAL_FULL ? config.capacity : initial);
+    tdi_proc_identify(&making->self);
+    making->number = tdi_instance_number(file);
+    tdi_instance_enter(file, &making->self, making->number, &making->instance);
+}
+
+static int new_handle(struct tundish **out)
+{
+    void *handle, *here;
+    int error = tdi_file_map_nameless(sizeof(struct tundish), TDI_FILE_COPIED, &handle);
+    if (error)
+        return error;
+    error = tdi_file_map_nameless(sizeof(struct tdi_handle_here), TDI_FILE_WIPED, &here);
+    if (error) {
+        tdi_file_unmap(handle, sizeof(struct tundish));
+        return error;
+    }
+    *out = handle;
+    (*out)->here = here;
+    return 0;
+}
+
+static void free_handle(struct tundish *bucket)
+{
+    tdi_file_unmap(bucket->here, sizeof *bucket->here);
+    tdi_file_unmap(bucket, sizeof *bucket);
+}
+
+static void list(struct tundish *bucket, const struct tdi_instance *instance, const struct tdi_identity *self)
+{
+    bucket->here->instance = *instance;
+    bucket->here->self = *self;
+    /* Pairs with the acquires in tdi_open_leave and tdi_handle_identify. */
+    atomic_store_explicit(&bucket->here->listed, 1, memory_order_release);
+}
+
+/* The maker's place was taken before the file was seen. */
+static void take_place(struct tundish *bucket, const struct making *making)
+{
+    atomic_store_explicit(&bucket->here->number, making->number, memory_order_relaxed);
+    list(bucket, &making->instance, &making->self);
+}
+
+void tdi_handle_identify(const struct tundish *bucket, struct tdi_identity *out)
+{
+    /* Pairs with the release in list. */
+    if (atomic_load_explicit(&bucket->here->listed, memory_order_acquire))
+        *out = bucket->here->self;
+    else
+        tdi_proc_identify(out);
+}
+
+void tdi_handle_enter_now(struct tundish *bucket)
+{
+    struct tdi_layout *file = bucket->file;
+    struct tdi_identity self;
+    struct tdi_instance instance;
+    uint32_t none = 0, number = tdi_instance_number(file);
+    if (!atomic_compare_exchange_strong_explicit(&bucket->here->number, &none, number, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return; /* another thread, or whom this signal handler interrupted, is at it */
+    tdi_proc_identify(&self);
+    int error = tdi_instance_enter(file, &self, number, &instance);
+    if (error) {
+        tdi_repair_instances(file, &self);
+        error = tdi_instance_enter(file, &self, number, &instance);
+    }
+    if (error)
+        tdi_instance_count_unlisted(file);
+    else
+        list(bucket, &instance, &self);
+}
+
+uint32_t tdi_open_count_live(const struct tdi_layout *file)
+{
+    struct tdi_identity self, who;
+    struct tdi_instance instance;
+    uint32_t live = 0;
+    tdi_proc_identify(&self);
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
+        if (tdi_instance_get(file, i, &instance, &who) && tdi_proc_may_live(&who, &self))
+            live++;
+    return live;
+}
+
+static bool is_same_process(const struct tdi_identity *a, const struct tdi_identity *b)
+{
+    return a->pid == b->pid && a->start_time == b->start_time && a->pid_namespace == b->pid_namespace;
+}
+
+/* Whether an entry before this one is the same process's: another handle, or that of the launcher it was. */
+static bool is_counted(const struct tdi_layout *file, uint32_t index, const struct tdi_identity *who)
+{
+    struct tdi_identity other;
+    struct tdi_instance instance;
+    for (uint32_t i = 0; i < index; i++)
+        if (tdi_instance_get(file, i, &instance, &other) && is_same_process(&other, who))
+            return true;
+    return false;
+}
+
+uint32_t tdi_open_count_others(const struct tundish *bucket)
+{
+    struct tdi_identity self, who;
+    struct tdi_instance instance;
+    uint32_t others = 0;
+    tdi_handle_identify(bucket, &self);
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
+        if (tdi_instance_get(bucket->file, i, &instance, &who) && !is_same_process(&who, &self) &&
+            !is_counted(bucket->file, i, &who) && tdi_proc_may_live(&who, &self))
+            others++;
+    return others;
+}
+
+static bool is_our_boot(const struct tdi_layout *file, const struct tdi_clock_base *base,
+                        const uint64_t boot[2])
+{
+    if (base->boot_id[0] == boot[0] && base->boot_id[1] == boot[1])
+        return true;
+    bool unknown = (base->boot_id[0] | base->boot_id[1]) == 0 || (boot[0] | boot[1]) == 0;
+    const int64_t second = 1000000;
+    return unknown && base->shift_us + boot_us() + second >= (int64_t)tdi_bucket_stamp(file);
+}
+
+/* The shift between the machine's boot time and the bucket's; after a reboot time goes on where it stopped.
+ */
+static int64_t find_shift(struct tdi_layout *file)
+{
+    struct tdi_clock_base base, next;
+    tdi_proc_boot_id(next.boot_id);
+    for (;;) {
+        uint64_t current = tdi_config_read_base(file, &base);
+        if (is_our_boot(file, &base, next.boot_id))
+            return base.shift_us;
+        next.shift_us = (int64_t)tdi_bucket_stamp(file) - boot_us();
+        if (tdi_bucket_rebase(file, current, &next) == 0)
+            return next.shift_us;
+    }
+}
+
+int tdi_open_check(const struct tdi_layout *file)
+{
+    struct tdi_config config;
+    tdi_config_read(file, &config);
+    if (tdi_bucket_stamp(file) >> STAMP_BITS != 0)
+        return -EPROTO;
+    if (tdi_config_check(config.capacity, config.refill, config.interval_us, config.flags) != 0)
+        return -EPROTO;
+    struct tdi_config again = config;
+    tdi_config_prepare(&again);
+    bool same = config.rate_whole == again.rate_whole && config.rate_fraction == again.rate_fraction &&
+                config.extra == again.extra;
+    return same && config.carry < config.interval_us ? 0 : -EPROTO;
+}
+
+static void after_fork_in_child(void)
+{
+    tdi_proc_forget_boottime_offset();
+    tdi_clock_forget(); /* a thread of the parent's may have been in the middle of it */
+}
+
+/* Once per process; whoever loses the race goes on without waiting. */
+static void watch_forks(void)
+{
+    static _Atomic(bool) watching;
+    if (!atomic_exchange_explicit(&watching, true, memory_order_relaxed))
+        pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static int attach(struct tdi_layout *file, const struct tdi_file_facts *facts, struct tundish **out)
+{
+    struct tundish *bucket;
+    int error = tdi_proc_boottime_offset_known() ? new_handle(&bucket) : -ENOTSUP;
+    if (error)
+        return error;
+    watch_forks();
+    bucket->file = file;
+    bucket->device = facts->device;
+    bucket->inode = facts->inode;
+    bucket->shift_us = find_shift(file);
+    *out = bucket;
+    return 0;
+}
+
+static int create(struct tundish **out, const char *name, const struct tundish_options *options)
+{
+    char path[PATH_MAX];
+    struct tdi_layout *file;
+    struct tdi_file_facts facts;
+    struct making making = {.options = options};
+    *out = NULL;
+    int error = check_options(options);
+    if (!error)
+        error = tdi_name_resolve(name, TDI_NAME_MAKE, path, sizeof path);
+    if (!error)
+        error = tdi_store_make(path, options->mode, fill, &making, &file, &facts);
+    if (error)
+        return error;
+    error = attach(file, &facts, out);
+    if (error) { /* out of memory: the bucket is there and fine, its maker leaves */
+        tdi_instance_leave(file, &making.instance);
+        tdi_store_unmap(file);
+        return error;
+    }
+    take_place(*out, &making);
+    return 0;
+}
+
+static int open_existing(struct tundish **out, const char *name)
+{
+    char path[PATH_MAX];
+    struct tdi_layout *file;
+    struct tdi_file_facts facts;
+    enum tdi_store_fault fault;
+    *out = NULL;
+    int error = tdi_name_resolve(name, TDI_NAME_CHECK, path, sizeof path);
+    if (!error)
+        error = tdi_store_map(path, &file, &facts, &fault);
+    if (error)
+        return error;
+    error = tdi_open_check(file);
+    if (!error)
+        error = attach(file, &facts, out);
+    if (error)
+        tdi_store_unmap(file);
+    else
+        tdi_handle_enter(*out);
+    return error;
+}
+
+/* None of these is a cancellation point, though the system calls in them are. */
+
+int tundish_create(struct tundish **out, const char *name, const struct tundish_options *options)
+{
+    int state = tdi_cancel_disable();
+    int error = create(out, name, options);
+    tdi_cancel_restore(state);
+    return error;
+}
+
+int tundish_open(struct tundish **out, const char *name)
+{
+    int state = tdi_cancel_disable();
+    int error = open_existing(out, name);
+    tdi_cancel_restore(state);
+    return error;
+}
+
+int tundish_open_or_create(struct tundish **out, const char *name, const struct tundish_options *options)
+{
+    int state = tdi_cancel_disable();
+    int error;
+    do { /* again if it was made or removed between the two */
+        error = open_existing(out, name);
+        if (error == -ENOENT)
+            error = create(out, name, options);
+    } while (error == -EEXIST);
+    tdi_cancel_restore(state);
+    return error;
+}
+
+int tundish_create_private(struct tundish **out, const struct tundish_options *options)
+{
+    static const struct tdi_file_facts nameless;
+    struct making making = {.options = options};
+    void *map;
+    *out = NULL;
+    int error = check_options(options);
+    if (!error)
+        error = tdi_file_map_nameless(sizeof(struct tdi_layout), TDI_FILE_WITH_CHILDREN, &map);
+    if (error)
+        return error;
+    tdi_store_init(map);
+    fill(map, &making);
+    error = attach(map, &nameless, out);
+    if (error)
+        tdi_store_unmap(map);
+    else
+        take_place(*out, &making);
+    return error;
+}
+
+void tdi_open_leave(struct tundish *bucket)
+{
+    /* Acquire pairs with the release in list. */
+    if (atomic_exchange_explicit(&bucket->here->listed, 0, memory_order_acquire))
+        tdi_instance_leave(bucket->file, &bucket->here->instance);
+}
+
+void tundish_close(struct tundish *bucket)
+{
+    if (!bucket)
+        return;
+    tdi_open_leave(bucket);
+    tdi_store_unmap(bucket->file);
+    free_handle(bucket);
+}
+
+int tundish_unlink(const char *name)
+{
+    char path[PATH_MAX];
+    enum tdi_store_fault fault;
+    int state = tdi_cancel_disable();
+    int error = tdi_name_resolve(name, TDI_NAME_CHECK, path, sizeof path);
+    if (!error)
+        error = tdi_store_recognise(path, &fault);
+    if (!error)
+        error = tdi_file_unlink(path);
+    tdi_cancel_restore(state);
+    return error;
+}
+
+int tundish_configure(struct tundish *bucket, const struct tundish_options *options)
+{
+    struct tundish_options checked;
+    if (!options || options->size != sizeof *options)
+        return -EINVAL;
+    checked = *options;
+    checked.initial = TUNDISH_INITIAL_FULL;
+    checked.mode = 0;
+    int error = check_options(&checked);
+    if (error)
+        return error;
+    struct tdi_config want = config_of(&checked);
+    tdi_handle_enter(bucket);
+    struct tdi_queue_ring ring = {0, false};
+    tdi_bucket_configure(bucket->file, tdi_handle_now_us(bucket), &want);
+    tdi_queue_ring_all(bucket->file, &ring);
+    tdi_repair_wake(bucket, &ring);
+    return 0;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* See repair.h. */
+#include "lib/repair.h"
+
+#include "core/instance.h"
+#include "plat/futex.h"
+#include "plat/proc.h"
+
+void tdi_repair_wake(struct tundish *bucket, struct tdi_queue_ring *ring)
+{
+    for (uint32_t i = 0; ring->slots != 0; i++, ring->slots >>= 1)
+        if (ring->slots & 1)
+            tdi_futex_wake_all(&bucket->file->line.bell[i]);
+    if (ring->door)
+        tdi_futex_wake_one(&bucket->file->line.door);
+    ring->door = false;
+}
+
+/* Certainly gone; an owner that is in no entry (the table was full) may be anybody. */
+static bool is_owner_gone(const struct tdi_layout *file, uint32_t number, const struct tdi_identity *self)
+{
+    struct tdi_instance instance;
+    struct tdi_identity who;
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
+        if (tdi_instance_get(file, i, &instance, &who) && (uint32_t)instance.owner == number)
+            return !tdi_proc_may_live(&who, self);
+    return false;
+}
+
+static void evict_owner(struct tundish *bucket, uint32_t number, struct tdi_queue_ring *ring)
+{
+    for (uint32_t i = 0; i < TDI_LAYOUT_SLOTS; i++) {
+        uint64_t id = tdi_queue_holder(bucket->file, i);
+        if (id != 0 && (uint32_t)(id >> 32) == number)
+            tdi_queue_evict(bucket->file, i, id, tdi_handle_now_us(bucket), ring);
+    }
+}
+
+bool tdi_repair_suspect(struct tundish *bucket, const struct tdi_queue_suspect *suspect,
+                        struct tdi_queue_ring *ring)
+{
+    struct tdi_identity self;
+    uint32_t number = (uint32_t)(suspect->id >> 32);
+    tdi_handle_identify(bucket, &self);
+    if (is_owner_gone(bucket->file, number, &self))
+        evict_owner(bucket, number, ring);
+    else if (suspect->overdue_hard)
+        tdi_queue_evict(bucket->file, suspect->slot, suspect->id, tdi_handle_now_us(bucket), ring);
+    else
+        return false;
+    tdi_repair_wake(bucket, ring);
+    return true;
+}
+
+void tdi_repair_slots(struct tundish *bucket, struct tdi_queue_ring *ring)
+{
+    struct tdi_identity self;
+    tdi_handle_identify(bucket, &self);
+    for (uint32_t i = 0; i < TDI_LAYOUT_SLOTS; i++) {
+        uint32_t number = (uint32_t)(tdi_queue_doubtful(bucket->file, i, tdi_handle_now_us(bucket)) >> 32);
+        if (number != 0 && is_owner_gone(bucket->file, number, &self))
+            evict_owner(bucket, number, ring);
+    }
+    tdi_repair_wake(bucket, ring);
+}
+
+bool tdi_repair_instances(struct tdi_layout *file, const struct tdi_identity *self)
+{
+    struct tdi_instance instance;
+    struct tdi_identity who;
+    bool any = false;
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++) {
+        if (!tdi_instance_get(file, i, &instance, &who) || tdi_proc_may_live(&who, self))
+            continue;
+        tdi_instance_leave(file, &instance);
+        any = true;
+    }
+    return any;
+}
+
+bool tdi_repair_line(struct tundish *bucket)
+{
+    struct tdi_queue_suspect suspect;
+    struct tdi_queue_ring ring = {0, false};
+    uint64_t spared = 0;
+    bool any = false;
+    while (tdi_queue_find_suspect(bucket->file, tdi_handle_now_us(bucket), spared, &suspect)) {
+        if (tdi_repair_suspect(bucket, &suspect, &ring))
+            any = true;
+        else
+            spared |= UINT64_C(1) << suspect.slot;
+    }
+    return any;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Getting the dead out of the way. Only those who are kept waiting ask, and what they ask is the kernel; a
+ * wrong answer does no harm, since a waiter that finds itself evicted lines up again.
+ */
+#ifndef TUNDISH_LIB_REPAIR_H
+#define TUNDISH_LIB_REPAIR_H
+
+#include <stdbool.h>
+
+#include "core/queue.h"
+#include "lib/handle.h"
+
+/* Wakes whom the core rang for, and empties the ring. */
+void tdi_repair_wake(struct tundish *bucket, struct tdi_queue_ring *ring);
+
+/* Evicts the suspect if it is gone, or so late that it does not matter; else says false: it lives. */
+bool tdi_repair_suspect(struct tundish *bucket, const struct tdi_queue_suspect *suspect,
+                        struct tdi_queue_ring *ring);
+
+/* Frees the slots of all who are gone. */
+void tdi_repair_slots(struct tundish *bucket, struct tdi_queue_ring *ring);
+
+/* Frees the entries of handles whose processes are gone; says whether there were any. */
+bool tdi_repair_instances(struct tdi_layout *file, const struct tdi_identity *self);
+
+/* For somebody refused without being in line: true if somebody dead was in the way and is no more. */
+bool tdi_repair_line(struct tundish *bucket);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Absolute waits on CLOCK_MONOTONIC, the only steady clock futexes know. It stands still during a suspend,
+ * where CLOCK_BOOTTIME does not, so that a wait across one ends late by what was left of it; callers look
+ * again at least every second.
+ */
+#include "plat/futex.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "plat/clock.h"
+
+static struct timespec monotonic_at(uint64_t wake_ns, uint64_t now_ns)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    uint64_t ns = (uint64_t)at.tv_nsec + (wake_ns - now_ns) % TDI_NS_PER_S;
+    at.tv_sec += (time_t)((wake_ns - now_ns) / TDI_NS_PER_S + ns / TDI_NS_PER_S);
+    at.tv_nsec = (long)(ns % TDI_NS_PER_S);
+    return at;
+}
+
+int tdi_futex_wait_until(_Atomic(uint32_t) *word, uint32_t expected, uint64_t wake_ns)
+{
+    int saved = errno;
+    int result = 0;
+    uint64_t now_ns = tdi_clock_now_ns();
+    if (now_ns >= wake_ns)
+        return -ETIMEDOUT;
+    struct timespec until = monotonic_at(wake_ns, now_ns);
+    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, &until, NULL, FUTEX_BITSET_MATCH_ANY) != 0)
+        result = errno == EAGAIN ? 0 : -errno;
+    errno = saved;
+    return result;
+}
+
+unsigned long tdi_futex_set_slack(unsigned long slack_ns)
+{
+    int saved = errno;
+    int old_ns = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+    if (slack_ns != 0 && old_ns >= 0 && (unsigned long)old_ns != slack_ns)
+        prctl(PR_SET_TIMERSLACK, slack_ns, 0, 0, 0);
+    errno = saved;
+    return old_ns > 0 ? (unsigned long)old_ns : 0;
+}
+
+static void wake(_Atomic(uint32_t) *word, int most)
+{
+    int saved = errno;
+    syscall(SYS_futex, word, FUTEX_WAKE, most, NULL, NULL, 0);
+    errno = saved;
+}
+
+void tdi_futex_wake_all(_Atomic(uint32_t) *word)
+{
+    wake(word, INT_MAX);
+}
+
+void tdi_futex_wake_one(_Atomic(uint32_t) *word)
+{
+    wake(word, 1);
+}

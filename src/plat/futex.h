@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Sleeping on a word that other processes change. */
+#ifndef TUNDISH_PLAT_FUTEX_H
+#define TUNDISH_PLAT_FUTEX_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/*
+ * Sleeps while *word is `expected`, until tdi_clock shows wake_ns: 0 if it was woken or need not sleep,
+ * -ETIMEDOUT, or -EINTR after a signal handler ran. Not a cancellation point. errno is kept.
+ */
+int tdi_futex_wait_until(_Atomic(uint32_t) *word, uint32_t expected, uint64_t wake_ns);
+
+/*
+ * Sets how late the kernel may wake the calling thread, and returns what it was: 50 us by default, which
+ * every grant would be late by. 0 leaves it alone.
+ */
+unsigned long tdi_futex_set_slack(unsigned long slack_ns);
+
+/* Wakes all who sleep on the word, or one. */
+void tdi_futex_wake_all(_Atomic(uint32_t) *word);
+void tdi_futex_wake_one(_Atomic(uint32_t) *word);
+
+#endif

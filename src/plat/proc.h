@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* What the kernel knows of processes: who we are, who still lives, which boot and which namespaces. */
+#ifndef TUNDISH_PLAT_PROC_H
+#define TUNDISH_PLAT_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TDI_PROGRAM_LEN 16
+
+/* Names one process for as long as the machine runs, as far as it can be told; 0 is unknown. */
+struct tdi_identity {
+    uint32_t pid;
+    uint64_t start_time;    /* 1/100 s since boot in the initial time namespace, from /proc */
+    uint64_t pid_namespace; /* inode */
+    char program[TDI_PROGRAM_LEN];
+};
+
+/* The calling process. Without /proc only the pid and the name are known. Signal-safe. */
+void tdi_proc_identify(struct tdi_identity *out);
+
+/* False only if the process is certainly gone; asked from its own pid namespace by somebody else's too. */
+bool tdi_proc_may_live(const struct tdi_identity *who, const struct tdi_identity *asker);
+
+/* The 128 bits of /proc/sys/kernel/random/boot_id, or zeros where there is none. */
+void tdi_proc_boot_id(uint64_t out[2]);
+
+/*
+ * What CLOCK_BOOTTIME of this process is ahead of the initial time namespace's. Read once; 0 where the kernel
+ * has no time namespaces.
+ */
+int64_t tdi_proc_boottime_offset_ns(void);
+
+/* For a forked child, which may be in another time namespace. */
+void tdi_proc_forget_boottime_offset(void);
+
+/* False after unshare(CLONE_NEWTIME) without exec: then the offset above cannot be known. */
+bool tdi_proc_boottime_offset_known(void);
+
+uint32_t tdi_proc_pid(void);
+uint32_t tdi_proc_uid(void);
+
+/* The program's name without directories. Static. */
+const char *tdi_proc_program(void);
+
+/* A variable of the environment; NULL in a set-user-ID program. */
+const char *tdi_proc_env(const char *name);
+
+/* Lets another thread run. */
+void tdi_proc_yield(void);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The mapped file. Fixed width, no pointers, native byte order. Everything but the identity may be seen half
+ * written by a process that was just killed and may have been scribbled on by a hostile one: readers clamp.
+ *
+ * Changing anything here changes the fingerprint, and with it tests/contract/layout.txt: files of another
+ * fingerprint are refused.
+ */
+#ifndef TUNDISH_SHM_LAYOUT_H
+#define TUNDISH_SHM_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "plat/atom.h"
+
+#define TDI_LAYOUT_MAGIC UINT64_C(0x0a687369646e7574) /* "tundish\n" on a little-endian machine */
+#define TDI_LAYOUT_VERSION 1
+#define TDI_LAYOUT_RECORDS 8
+#define TDI_LAYOUT_SLOTS 64
+#define TDI_LAYOUT_INSTANCES 64
+
+#define TDI_ON_ITS_OWN_LINE _Alignas(TDI_LINE_SIZE)
+
+/* Written before the file has a name, never after. */
+struct tdi_layout_identity {
+    uint64_t magic;
+    uint64_t fingerprint;
+    uint32_t version;
+    uint32_t size;
+    uint64_t created_us; /* bucket time, 0 but for the future */
+};
+
+/*
+ * The word: the whole state of the bucket, changed by compare-and-swap only.
+ *   bits    meaning                                             set by
+ *   63..32  low half of the time the tokens were counted at, us  every acquire
+ *   31      Q: somebody may be waiting in the line               the line; a stale 1 costs a look at the line
+ *   30..0   tokens                                               every acquire; clamped to the capacity
+ */
+#define TDI_WORD_QUEUED (UINT64_C(1) << 31)
+#define TDI_WORD_TOKENS (TDI_WORD_QUEUED - 1)
+
+/*
+ * One state of the configuration. Each field has its value in the high 52 bits and the low 12 bits of the
+ * record's number below, so that a writer that was stopped half way can never overwrite what others wrote
+ * since.
+ */
+enum tdi_layout_field {
+    TDI_FIELD_INTERVAL_US,
+    TDI_FIELD_REFILL,   /* low 32 bits; flags above */
+    TDI_FIELD_CAPACITY, /* 31 bits */
+    TDI_FIELD_SINCE_US, /* counting starts here ... */
+    TDI_FIELD_CARRY,    /* ... with this numerator of a fraction of a token (or of a step) over interval */
+    TDI_FIELD_RATE_FRACTION, /* units per us, 52 fractional bits */
+    TDI_FIELD_RATE_WHOLE,
+    TDI_FIELD_EXTRA,    /* tokens above the capacity that waiters late in waking may still find */
+    TDI_FIELD_SHIFT_US, /* bucket time is the machine's boot time plus this, modulo 2^52 */
+    TDI_FIELD_BOOT_A,   /* the boot of the machine that shift belongs to: 52, 52 and 24 bits */
+    TDI_FIELD_BOOT_B,
+    TDI_FIELD_BOOT_C,
+    TDI_FIELD_COUNT = 16
+};
+#define TDI_FIELD_TAG_BITS 12
+#define TDI_FIELD_VALUE_BITS 52
+
+struct tdi_layout_record {
+    _Atomic(uint64_t) field[TDI_FIELD_COUNT];
+};
+
+/*
+ * Read by every acquire, written once in a while. `current` has the number of the record in force in its low
+ * half, which lies at number % TDI_LAYOUT_RECORDS, and in its high half the value of `next` when that was
+ * last changed: see core/config.
+ */
+struct tdi_layout_head {
+    _Atomic(uint64_t) hint_us; /* full time near the word's stamp: |stamp - hint| < 2^31, see core/bucket */
+    _Atomic(uint64_t) current;
+    _Atomic(uint32_t) next; /* number the next change will take */
+};
+
+/*
+ * One handle of one process. `owner` is pid << 32 | number, 0 free: claimed by compare-and-swap before
+ * anything else is written and cleared last. A killed process leaves it set; who meets it asks the kernel.
+ */
+struct tdi_layout_instance {
+    _Atomic(uint64_t) owner;
+    _Atomic(uint64_t) identified;    /* the owner whose identity the next four are */
+    _Atomic(uint64_t) start_time;    /* 0 unknown */
+    _Atomic(uint64_t) pid_namespace; /* 0 unknown */
+    _Atomic(uint64_t) program[2];
+    uint64_t reserved[2];
+};
+
+struct tdi_layout_instances {
+    _Atomic(uint32_t) next_owner;
+    _Atomic(uint32_t) unlisted; /* handles that found no free slot, ever */
+};
+
+/*
+ * The line of waiters, see core/queue. One slot is one acquire that waits:
+ *   id       0 free, owner << 32 claimed, owner << 32 | ticket waiting; each change one compare-and-swap
+ *   request  need << 33 | deaf << 32 | wake_us << 1 | awake; written by the owner only, from its own last
+ * value bell     futex; anyone increments it to make the owner look again Tickets are compared by signed
+ * difference; 0 is none.
+ */
+struct tdi_layout_line {
+    _Atomic(uint32_t) ticket; /* the next */
+    _Atomic(uint32_t) door;   /* futex: 1 if somebody waits for a free slot */
+    TDI_ON_ITS_OWN_LINE _Atomic(uint64_t) id[TDI_LAYOUT_SLOTS];
+    _Atomic(uint64_t) request[TDI_LAYOUT_SLOTS];
+    _Atomic(uint32_t) bell[TDI_LAYOUT_SLOTS];
+    _Atomic(uint32_t) arrived_us[TDI_LAYOUT_SLOTS]; /* for whoever looks at the line; low 32 bits */
+};
+
+struct tdi_layout {
+    struct tdi_layout_identity identity;
+    TDI_ON_ITS_OWN_LINE struct tdi_layout_head head;
+    TDI_ON_ITS_OWN_LINE _Atomic(uint64_t) word;
+    TDI_ON_ITS_OWN_LINE struct tdi_layout_record record[TDI_LAYOUT_RECORDS];
+    TDI_ON_ITS_OWN_LINE struct tdi_layout_line line;
+    TDI_ON_ITS_OWN_LINE struct tdi_layout_instances instances;
+    TDI_ON_ITS_OWN_LINE struct tdi_layout_instance instance[TDI_LAYOUT_INSTANCES];
+};
+
+/* A hash of all offsets and sizes. */
+uint64_t tdi_layout_fingerprint(void);
+
+/* Each offset and size as "name number", for the test that holds them against the contract; NULL at the end.
+ */
+struct tdi_layout_fact {
+    const char *name;
+    uint64_t number;
+};
+extern const struct tdi_layout_fact tdi_layout_facts[];
+
+#endif

@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Wrong usage is status 64 and one line that says what would be right.
+. "$(dirname "$0")/kit.sh"
+
+# wrong PATTERN ARGS...
+wrong() {
+    pattern=$1
+    shift
+    tundish "$@"
+    exits 64
+    prints ''
+    says "$pattern"
+    same "$(wc -l < "$work/err")" 1 'lines said'
+}
+
+wrong "tundish: no command; try 'tundish help'"
+wrong "tundish: fly: no such command; try 'tundish help'" fly
+wrong "tundish: --fly: unknown option; try 'tundish help'" --fly
+wrong "tundish: fly: no such command; *" help fly
+wrong "tundish: create: needs one NAME; try 'tundish help create'" create --rate 1/s
+wrong "tundish: create: needs one NAME; *" create a b --rate 1/s
+wrong "tundish: create: needs --rate; *" create a
+wrong "tundish: create: --rate needs a value; *" create a --rate
+wrong "tundish: create: unknown option --fly; *" create a --rate 1/s --fly
+wrong "tundish: create: unknown option -x; *" create a --rate 1/s -x
+wrong "tundish: create: --stepped takes no value; *" create a --rate 1/s --stepped=1
+wrong "tundish: --rate '10': does not say per what time: *" create a --rate 10
+wrong "tundish: --rate '10K/s': 'K' is ambiguous: write kB * or KiB *" create a --rate 10K/s
+wrong "tundish: --burst '0': is zero: *" create a --rate 1/s --burst 0
+wrong "tundish: run: needs a command; *" run --rate 1/s
+wrong "tundish: run: needs a command; *" run --rate 1/s --
+wrong "tundish: run: needs -b NAME or --rate, *" run true
+wrong "tundish: run: --burst goes with --rate; *" run -b a --burst 3 true
+wrong "tundish: run: --per-process and -b exclude each other: *" run -b a --rate 1/s --per-process true
+wrong "tundish: run: --count tokens is neither bytes nor calls; *" run --rate 1/s --count tokens true
+wrong "tundish: run: --rate 1MB/s is in bytes, but --count says calls; *" run --rate 1MB/s --count calls true
+wrong "tundish: run: --calls fly: *a list of *" run --rate 1/s --calls fly true
+wrong "tundish: run: no more than 8 buckets at once; *" \
+    run -b 1 -b 2 -b 3 -b 4 -b 5 -b 6 -b 7 -b 8 -b 9 true
+wrong "tundish: status: unknown option --json; *" status --json
+wrong "tundish: a?b?c: no such command; *" "$(printf 'a\nb\033c')"
+same "$(ls "$TUNDISH_DIR")" '' 'nothing was made'
+
+works help
+prints 'usage: tundish COMMAND*'
+works --help
+works -h
+for command in run create set reset rm take peek status; do
+    works help $command
+    prints "usage: tundish $command *"
+    works $command --help
+    prints "usage: tundish $command *"
+    works $command -h
+done
+works --version
+prints 'tundish [0-9]*.[0-9]*.[0-9]*'
