@@ -93,12 +93,15 @@ static void take_by_polling(struct run *run, uint32_t task)
 static void take_turns(struct run *run, uint32_t task)
 {
     uint64_t born_ns = due_ns(run, 0), now_ns = tundish_now_ns();
+    unsigned long slack_ns = tdi_futex_slack();
+    tdi_futex_set_slack(1);
     uint64_t j = (now_ns - born_ns) * run->rate / 1000000000;
     for (j += run->tasks + task - j % run->tasks; due_ns(run, j) < run->until_ns; j += run->tasks) {
         while (tdi_futex_wait_until(&run->never, 0, due_ns(run, j)) != -ETIMEDOUT)
             continue;
         note(run, task);
     }
+    tdi_futex_set_slack(slack_ns);
 }
 
 static void work(struct run *run, uint32_t task)

@@ -135,8 +135,11 @@ static void abandon(void *argument)
 /* Opens the window for cancellation around the sleep. */
 static int sleep_cancellable(struct tdi_line *line, int cancel_state)
 {
-    struct sleep sleep = {.line = line, .slack_ns = tdi_futex_set_slack(SLACK_NS)};
+    struct sleep sleep = {.line = line, .slack_ns = tdi_futex_slack()};
     int unused, error;
+    bool lax = sleep.slack_ns > SLACK_NS;
+    if (lax)
+        tdi_futex_set_slack(SLACK_NS);
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &sleep.cancel_type);
     tdi_cleanup_push(abandon, &sleep);
     pthread_setcancelstate(cancel_state, &unused);
@@ -144,7 +147,8 @@ static int sleep_cancellable(struct tdi_line *line, int cancel_state)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
     tdi_cleanup_pop();
     pthread_setcanceltype(sleep.cancel_type, &unused);
-    tdi_futex_set_slack(sleep.slack_ns);
+    if (lax)
+        tdi_futex_set_slack(sleep.slack_ns);
     return error;
 }
 

@@ -40,14 +40,20 @@ int tdi_futex_wait_until(_Atomic(uint32_t) *word, uint32_t expected, uint64_t wa
     return result;
 }
 
-unsigned long tdi_futex_set_slack(unsigned long slack_ns)
+unsigned long tdi_futex_slack(void)
 {
     int saved = errno;
-    int old_ns = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
-    if (slack_ns != 0 && old_ns >= 0 && (unsigned long)old_ns != slack_ns)
+    int slack_ns = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+    errno = saved;
+    return slack_ns > 0 ? (unsigned long)slack_ns : 0;
+}
+
+void tdi_futex_set_slack(unsigned long slack_ns)
+{
+    int saved = errno;
+    if (slack_ns > 0)
         prctl(PR_SET_TIMERSLACK, slack_ns, 0, 0, 0);
     errno = saved;
-    return old_ns > 0 ? (unsigned long)old_ns : 0;
 }
 
 static void wake(_Atomic(uint32_t) *word, int most)
