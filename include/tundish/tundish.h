@@ -16,12 +16,13 @@
  *   result    0 or a positive count; negative is an errno value (tundish_strerror). errno itself is kept.
  *   threads   one handle may be used by any number of threads at once, but for tundish_close.
  *   signals   safe in signal handlers, and a handler may use the very handle that it interrupts, but for the
- *             functions that map or unmap a bucket (create, open, close) or allocate (tundish_waiter_start, _free).
+ *             functions that map or unmap a bucket (create, open, close) or allocate (tundish_waiter_start and
+ *             _free).
  *   fork      a handle works on in the child; parent and child share the bucket.
  *   death     a process killed between any two instructions leaves the bucket usable by all others.
  *   blocking  never blocks, but for tundish_acquire and its kin, and for tundish_flush.
- *   clock     a process that forbids itself the time-stamp counter (PR_SET_TSC, seccomp's strict mode) must not use
- *             the library after that, unless its first use comes later still.
+ *   clock     a process that forbids itself the time-stamp counter (PR_SET_TSC, seccomp's strict mode) must not
+ *             use the library after that, unless its first use comes later still.
  *   units     tokens are whole numbers; times are nanoseconds on tundish_now_ns's clock, or microseconds
  *             where the name says so. All sums saturate.
  */
@@ -142,9 +143,11 @@ int tundish_try_acquire(struct tundish *bucket, uint32_t n);
 /*
  * Takes n tokens, sleeping in line until it is its turn and they are there: first come, first served, among
  * all threads and processes, unless the bucket is TUNDISH_UNFAIR. More than the capacity is gathered piece by
- * piece. Signal handlers run during the wait and the wait goes on after them. A thread cancellation point; a
- * cancelled wait gives everything back, and those behind move up. A process killed in line holds up others
- * for less than 0.1 s where the kernel can be asked about it, else for 2 s.
+ * piece. A bucket's line has 64 places; who finds none waits for one, in no order. Signal handlers run during
+ * the wait and the wait goes on after them. A thread cancellation point; a cancelled wait gives everything
+ * back, and those behind move up. A process killed in line holds up others for less than 0.1 s where the
+ * kernel can be asked about it, else for 2 s; for up to a second more if a release, a reset or a change of
+ * the rate had just made the whole line earlier than the dead one knew.
  */
 int tundish_acquire(struct tundish *bucket, uint32_t n);
 
@@ -219,9 +222,9 @@ int tundish_waiter_start(struct tundish *bucket, uint32_t n, uint64_t deadline_n
                          struct tundish_waiter **out);
 
 /*
- * Looks again: 0 granted, -EINPROGRESS, -ETIMEDOUT; a final answer is repeated for ever. The
- * tokens are taken here and nowhere else, so a waiter that is not polled when its time has come delays those
- * behind it, by at most 2 s, after which it loses its place and lines up again at its next poll.
+ * Looks again: 0 granted, -EINPROGRESS, -ETIMEDOUT; a final answer is repeated for ever. The tokens are taken
+ * here and nowhere else, so a waiter that is not polled when its time has come delays those behind it, by at
+ * most 2 s, after which it loses its place and lines up again at its next poll.
  */
 int tundish_waiter_poll(struct tundish_waiter *waiter);
 
@@ -237,8 +240,8 @@ int tundish_waiter_fd(struct tundish_waiter *waiter);
 
 /*
  * Ends a waiter in any state; NULL is fine. A pending one leaves the line and gives everything back, what it
- * was granted stays acquired. In a forked child a waiter of the parent's stands for nothing until it is
- * polled.
+ * was granted stays acquired. In a forked child a waiter of the parent's is a new one from its first poll on,
+ * which also closes the child's copy of its descriptor.
  */
 void tundish_waiter_free(struct tundish_waiter *waiter);
 

@@ -49,13 +49,19 @@ static void pause_after(int losses)
         tdi_atom_pause();
 }
 
-/* What those in line need before anybody else, and whether the line turned out to be empty. */
-static uint64_t reserved(const struct tdi_layout *file, uint64_t now_us, bool *empty)
+/*
+ * What those in line need before a newcomer, nothing where newcomers may pass. If nobody is in line after
+ * all, Q is taken out of the word as seen: an idle bucket holds its capacity and no more, and the next swap
+ * clears Q.
+ */
+static uint64_t reserved(const struct tdi_layout *file, const struct tdi_config *config, uint64_t now_us,
+                         struct tdi_word *seen)
 {
     struct tdi_queue_scan scan;
     tdi_slots_scan(file, 0, now_us, 0, &scan);
-    *empty = !scan.others;
-    return scan.ahead;
+    if (!scan.others)
+        seen->bits &= ~TDI_WORD_QUEUED;
+    return config->flags & TUNDISH_UNFAIR ? 0 : scan.ahead;
 }
 
 /* Takes between `least` and `most` tokens. The word is loaded before the line is looked at, see queue.c. */
@@ -67,14 +73,11 @@ static int take(struct tdi_layout *file, uint64_t now_us, uint32_t least, uint32
         tdi_config_read(file, &config);
         if (least > config.capacity)
             return -E2BIG;
-        uint64_t queued = seen.bits & TDI_WORD_QUEUED;
-        uint64_t ahead = 0;
-        bool empty = false;
-        if (queued && !(config.flags & TUNDISH_UNFAIR))
-            ahead = reserved(file, now_us, &empty);
+        uint64_t found = seen.bits;
+        uint64_t ahead = found & TDI_WORD_QUEUED ? reserved(file, &config, now_us, &seen) : 0;
         uint32_t tokens = tdi_word_refilled(&seen, &config, now_us);
         if (tokens < ahead + least) {
-            if (tdi_word_load(file) == seen.bits)
+            if (tdi_word_load(file) == found)
                 return -EAGAIN;
             continue;
         }
@@ -85,7 +88,8 @@ static int take(struct tdi_layout *file, uint64_t now_us, uint32_t least, uint32
         uint32_t spare = tokens - (uint32_t)ahead;
         uint32_t taking = spare < most ? spare : most;
         uint64_t at_us = tdi_word_later(seen.last_us, now_us);
-        if (tdi_word_swap(file, &seen.bits, tdi_word_pack(at_us, empty ? 0 : queued, tokens - taking))) {
+        uint64_t left = tdi_word_pack(at_us, seen.bits & TDI_WORD_QUEUED, tokens - taking);
+        if (tdi_word_swap(file, &found, left)) {
             *taken = taking;
             return 0;
         }
@@ -195,29 +199,19 @@ void tdi_bucket_reset(struct tdi_layout *file, uint64_t now_us)
     settle(file, now_us, UINT32_MAX, &config);
 }
 
-/* What those in line need before a newcomer, for the functions that only look. */
-static uint64_t ahead_of_newcomer(const struct tdi_layout *file, const struct tdi_word *seen,
-                                  const struct tdi_config *config, uint64_t now_us)
-{
-    bool empty;
-    if (!(seen->bits & TDI_WORD_QUEUED) || (config->flags & TUNDISH_UNFAIR))
-        return 0;
-    return reserved(file, now_us, &empty);
-}
-
 static uint32_t available(const struct tdi_layout *file, uint64_t now_us)
 {
     struct tdi_config config;
-    uint64_t ahead;
+    uint64_t ahead, found;
     uint32_t tokens;
     int tries = 0;
-    struct tdi_word seen;
     do {
-        seen = tdi_word_look(file);
+        struct tdi_word seen = tdi_word_look(file);
         tdi_config_read(file, &config);
-        ahead = ahead_of_newcomer(file, &seen, &config, now_us);
+        found = seen.bits;
+        ahead = found & TDI_WORD_QUEUED ? reserved(file, &config, now_us, &seen) : 0;
         tokens = tdi_word_refilled(&seen, &config, now_us);
-    } while (tdi_word_load(file) != seen.bits && ++tries < TRIES);
+    } while (tdi_word_load(file) != found && ++tries < TRIES);
     uint64_t spare = tokens > ahead ? tokens - ahead : 0;
     return spare < config.capacity ? (uint32_t)spare : config.capacity;
 }
@@ -233,7 +227,8 @@ uint64_t tdi_bucket_when(const struct tdi_layout *file, uint64_t now_us, uint32_
     struct tdi_word seen = tdi_word_look(file);
     struct tdi_config config;
     tdi_config_read(file, &config);
-    uint64_t wanted = n + ahead_of_newcomer(file, &seen, &config, now_us);
+    uint64_t ahead = seen.bits & TDI_WORD_QUEUED ? reserved(file, &config, now_us, &seen) : 0;
+    uint64_t wanted = n + ahead;
     uint32_t tokens = tdi_word_refilled(&seen, &config, now_us);
     if (wanted <= tokens)
         return now_us;

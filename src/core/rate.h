@@ -2,15 +2,16 @@
 /*
  * Exact refill. The tokens due between two instants are
  *
- *     floor(((now - since) * refill + carry) / interval) - floor(((last - since) * refill + carry) / interval)
+ *     floor(((now - since) * refill + carry) / interval)
+ *         - floor(((last - since) * refill + carry) / interval)
  *
  * so the differences telescope: however often a bucket is looked at, nothing is lost or minted by rounding.
  * Stepped buckets count whole intervals the same way, with 1 for refill, and multiply by refill.
  *
- * The division is a product with the rate as a fixed-point number of 52 fractional bits, as many as an instant has,
- * so that it is short by at most 2 (the fraction is rounded down, the product too, what is added is left out), which
- * looking at the remainder puts right. The difference is what was left over at `last` plus what came since, divided
- * the same way; spans of more than 2^31 us are divided the long way.
+ * The division is a product with the rate as a fixed-point number of 52 fractional bits, as many as an
+ * instant has, so that it is short by at most 2 (the fraction is rounded down, the product too, what is added
+ * is left out), which looking at the remainder puts right. The difference is what was left over at `last`
+ * plus what came since, divided the same way; spans of more than 2^31 us are divided the long way.
  */
 #ifndef TUNDISH_CORE_RATE_H
 #define TUNDISH_CORE_RATE_H
@@ -59,8 +60,8 @@ uint64_t tdi_rate_when(const struct tdi_config *config, uint64_t from_us, uint64
 bool tdi_rate_is_same(const struct tdi_config *a, const struct tdi_config *b);
 
 /*
- * The fraction of a token at the instant `at`, expressed in `next`'s interval and rounded down, so that no change
- * mints one: 0 where the old configuration might complete it while the change is being made.
+ * The fraction of a token at the instant `at`, expressed in `next`'s interval and rounded down, so that no
+ * change mints one: 0 where the old configuration might complete it while the change is being made.
  */
 uint64_t tdi_rate_carry_over(const struct tdi_config *config, uint64_t at_us, const struct tdi_config *next);
 
@@ -84,7 +85,7 @@ static inline struct tdi_count tdi_rate_count(const struct tdi_config *config, u
     return (struct tdi_count){units, rest};
 }
 
-/* Units due in `elapsed` < 2^32 us from `last` on: what was left over then, and what came since, in intervals. */
+/* Units due in `elapsed` < 2^32 us from `last` on: what was left over then and what came since. */
 static inline uint64_t tdi_rate_units_in(const struct tdi_config *config, uint64_t last_us,
                                          uint64_t elapsed_us)
 {

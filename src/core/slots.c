@@ -19,9 +19,10 @@ int32_t tdi_slot_overdue_us(uint64_t request, uint64_t now_us)
 
 bool tdi_slot_is_suspect(uint64_t request, uint64_t now_us, bool *hard)
 {
-    /* A promise further ahead than any waiter makes is one so old that it wrapped. */
+    /* A promise further ahead than any waiter makes is one so old that it wrapped; but whoever looks may have
+       read the time long ago. */
     int32_t overdue = tdi_slot_overdue_us(request, now_us);
-    bool wrapped = overdue < -(TDI_QUEUE_LOOK_US + 2);
+    bool wrapped = overdue < -(TDI_QUEUE_LOOK_US + TDI_QUEUE_HARD_US);
     *hard = wrapped || overdue > TDI_QUEUE_HARD_US;
     return wrapped || overdue > TDI_QUEUE_SOFT_US;
 }

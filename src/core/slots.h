@@ -45,9 +45,11 @@ static inline bool tdi_slot_is_before(uint32_t a, uint32_t b)
 #define TDI_SLOT_WAKE_BITS 31
 #define TDI_SLOT_WAKE_MASK ((UINT32_C(1) << TDI_SLOT_WAKE_BITS) - 1)
 
+/* A need beyond the 31 bits is more than any bucket holds, and shown as the most that fits. */
 static inline uint64_t tdi_slot_request(uint32_t need, bool deaf, uint64_t wake_us, bool awake)
 {
-    return (uint64_t)need << 33 | (uint64_t)deaf << 32 | (wake_us & TDI_SLOT_WAKE_MASK) << 1 | awake;
+    uint64_t shown = need < TDI_WORD_TOKENS ? need : TDI_WORD_TOKENS;
+    return shown << 33 | (uint64_t)deaf << 32 | (wake_us & TDI_SLOT_WAKE_MASK) << 1 | awake;
 }
 
 static inline uint32_t tdi_slot_need(uint64_t request)

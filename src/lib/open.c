@@ -128,7 +128,7 @@ void tdi_handle_enter_now(struct tundish *bucket)
     tdi_proc_identify(&self);
     int error = tdi_instance_enter(file, &self, number, &instance);
     if (error) {
-        tdi_repair_instances(file, &self);
+        tdi_repair_instances(bucket, &self);
         error = tdi_instance_enter(file, &self, number, &instance);
     }
     if (error)

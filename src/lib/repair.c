@@ -64,18 +64,18 @@ void tdi_repair_slots(struct tundish *bucket, struct tdi_queue_ring *ring)
     tdi_repair_wake(bucket, ring);
 }
 
-bool tdi_repair_instances(struct tdi_layout *file, const struct tdi_identity *self)
+void tdi_repair_instances(struct tundish *bucket, const struct tdi_identity *self)
 {
+    struct tdi_queue_ring ring = {0, false};
     struct tdi_instance instance;
     struct tdi_identity who;
-    bool any = false;
     for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++) {
-        if (!tdi_instance_get(file, i, &instance, &who) || tdi_proc_may_live(&who, self))
+        if (!tdi_instance_get(bucket->file, i, &instance, &who) || tdi_proc_may_live(&who, self))
             continue;
-        tdi_instance_leave(file, &instance);
-        any = true;
+        evict_owner(bucket, (uint32_t)instance.owner, &ring); /* while it is still known that it is gone */
+        tdi_instance_leave(bucket->file, &instance);
     }
-    return any;
+    tdi_repair_wake(bucket, &ring);
 }
 
 bool tdi_repair_line(struct tundish *bucket)

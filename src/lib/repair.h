@@ -21,8 +21,8 @@ bool tdi_repair_suspect(struct tundish *bucket, const struct tdi_queue_suspect *
 /* Frees the slots of all who are gone. */
 void tdi_repair_slots(struct tundish *bucket, struct tdi_queue_ring *ring);
 
-/* Frees the entries of handles whose processes are gone; says whether there were any. */
-bool tdi_repair_instances(struct tdi_layout *file, const struct tdi_identity *self);
+/* Frees the entries of handles whose processes are gone, and their slots. */
+void tdi_repair_instances(struct tundish *bucket, const struct tdi_identity *self);
 
 /* For somebody refused without being in line: true if somebody dead was in the way and is no more. */
 bool tdi_repair_line(struct tundish *bucket);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run's bucket is entered by its launcher before it has a name, and the launcher's entry lives as long as the
- * command it becomes. So a bucket all of whose entries are dead is over. The directory is locked meanwhile, so that
- * two sweepers do not do the same work; a name that was given to another file since it was looked at stays.
+ * A run's bucket is entered by its launcher before it has a name, and the launcher's entry lives as long as
+ * the command it becomes. So a bucket all of whose entries are dead is over. The directory is locked
+ * meanwhile, so that two sweepers do not do the same work; a name that was given to another file since it was
+ * looked at stays.
  */
 #include "lib/sweep.h"
 

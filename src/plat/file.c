@@ -268,7 +268,7 @@ static int move_aside(const char *path, char *aside)
     return syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, aside, RENAME_NOREPLACE) == 0 ? 0 : last_error();
 }
 
-/* A name cannot be removed on condition, but it can be moved to where nobody else looks, and then looked at. */
+/* A name cannot be removed on condition, but moved to where nobody else looks, and looked at there. */
 int tdi_file_unlink_this(const char *path, const struct tdi_file_facts *facts)
 {
     char aside[PATH_MAX];

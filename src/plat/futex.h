@@ -13,8 +13,8 @@
 int tdi_futex_wait_until(_Atomic(uint32_t) *word, uint32_t expected, uint64_t wake_ns);
 
 /*
- * How late the kernel may wake the calling thread: 50 us by default, which every grant would be late by. Each is
- * one system call; 0 is unknown, and setting it does nothing.
+ * How late the kernel may wake the calling thread: 50 us by default, which every grant would be late by. Each
+ * is one system call; 0 is unknown, and setting it does nothing.
  */
 unsigned long tdi_futex_slack(void);
 void tdi_futex_set_slack(unsigned long slack_ns);

@@ -21,9 +21,10 @@ int tdi_timer_open(void)
 int tdi_timer_set(int fd, uint64_t wake_ns)
 {
     int saved = errno;
-    uint64_t here_ns = wake_ns + (uint64_t)tdi_proc_boottime_offset_ns();
-    if (here_ns == 0)
-        here_ns = 1; /* 0 would disarm */
+    int64_t offset_ns = tdi_proc_boottime_offset_ns();
+    wake_ns = wake_ns > INT64_MAX / 2 ? INT64_MAX / 2 : wake_ns;
+    int64_t sum_ns = (int64_t)wake_ns + offset_ns;
+    uint64_t here_ns = sum_ns > 0 ? (uint64_t)sum_ns : 1; /* 0 would disarm */
     struct itimerspec at = {
         .it_value = {.tv_sec = (time_t)(here_ns / TDI_NS_PER_S), .tv_nsec = (long)(here_ns % TDI_NS_PER_S)}};
     int result = timerfd_settime(fd, TFD_TIMER_ABSTIME, &at, NULL) == 0 ? 0 : -errno;

@@ -92,10 +92,19 @@ static uint32_t some_count(const struct run *run)
     return (uint32_t)unit_log_between(1, unit_chance(8) ? UINT32_MAX : run->config.capacity);
 }
 
+/* Whoever looks at the line finds it empty, and an idle bucket holds its capacity and no more. */
+static struct model unqueued(const struct model *model)
+{
+    struct model idle = *model;
+    idle.queued = false;
+    return idle;
+}
+
 static void try_some_tokens(struct run *run, bool part)
 {
     uint32_t n = some_count(run), taken = n;
-    uint64_t there = model_tokens(&run->model, run->now_us);
+    struct model idle = unqueued(&run->model);
+    uint64_t there = model_tokens(&idle, run->now_us);
     uint32_t least = part ? 1 : n;
     bool far = is_far(run); /* has a test of its own */
     unit_remember(run->file);
@@ -109,10 +118,9 @@ static void try_some_tokens(struct run *run, bool part)
     }
     uint64_t due = part && there < n ? there : n;
     run_expect(run, taken == due, "tokens taken:", taken, due);
+    run->model = idle;
     model_settle(&run->model, run->now_us);
     run->model.tokens -= taken;
-    if (!(run->config.flags & TUNDISH_UNFAIR))
-        run->model.queued = false; /* a look at the line found it empty */
 }
 
 static void refund(struct run *run)
@@ -197,7 +205,8 @@ static void expect_agreement(struct run *run)
     run_expect(run, !(word_of(run->file) & TDI_WORD_QUEUED) == !run->model.queued, "the queued bit is",
                word_of(run->file) & TDI_WORD_QUEUED, run->model.queued);
 
-    uint64_t there = model_tokens(&run->model, run->now_us), capacity = run->model.capacity;
+    struct model idle = unqueued(&run->model);
+    uint64_t there = model_tokens(&idle, run->now_us), capacity = run->model.capacity;
     uint64_t available = tdi_bucket_available(run->file, run->now_us);
     unit_remember(run->file);
     run_expect(run, available == (there < capacity ? there : capacity), "tokens available:", available,
@@ -205,7 +214,7 @@ static void expect_agreement(struct run *run)
     if (unit_chance(4)) {
         uint32_t n = some_count(run);
         uint64_t when = tdi_bucket_when(run->file, run->now_us, n);
-        uint64_t exact = model_when(&run->model, run->now_us, n);
+        uint64_t exact = model_when(&idle, run->now_us, n);
         run_expect(run, when == exact, "tokens announced for", when, exact);
     }
     run_expect(run, unit_is_as_remembered(run->file), "looking wrote", 1, 0);
