@@ -97,8 +97,10 @@ static void take_turns(struct run *run, uint32_t task)
     tdi_futex_set_slack(1);
     uint64_t j = (now_ns - born_ns) * run->rate / 1000000000;
     for (j += run->tasks + task - j % run->tasks; due_ns(run, j) < run->until_ns; j += run->tasks) {
-        while (tdi_futex_wait_until(&run->never, 0, due_ns(run, j)) != -ETIMEDOUT)
-            continue;
+        while (tundish_now_ns() < due_ns(run, j)) {
+            struct timespec until = tdi_futex_until(due_ns(run, j));
+            tdi_futex_wait(&run->never, 0, &until);
+        }
         note(run, task);
     }
     tdi_futex_set_slack(slack_ns);

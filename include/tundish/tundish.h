@@ -16,13 +16,14 @@
  *   result    0 or a positive count; negative is an errno value (tundish_strerror). errno itself is kept.
  *   threads   one handle may be used by any number of threads at once, but for tundish_close.
  *   signals   safe in signal handlers, and a handler may use the very handle that it interrupts, but for the
- *             functions that map or unmap a bucket (create, open, close) or allocate (tundish_waiter_start and
- *             _free).
+ *             functions that map or unmap a bucket (create, open, close) or allocate (tundish_waiter_start,
+ *             _free). A handler that waits for a bucket its own thread stands in line for stands behind it, and
+ *             passes it after 2 s.
  *   fork      a handle works on in the child; parent and child share the bucket.
  *   death     a process killed between any two instructions leaves the bucket usable by all others.
  *   blocking  never blocks, but for tundish_acquire and its kin, and for tundish_flush.
- *   clock     a process that forbids itself the time-stamp counter (PR_SET_TSC, seccomp's strict mode) must not
- *             use the library after that, unless its first use comes later still.
+ *   clock     a process that forbids itself the time-stamp counter (PR_SET_TSC, seccomp's strict mode) must
+ *             not use the library after that, unless its first use comes later still.
  *   units     tokens are whole numbers; times are nanoseconds on tundish_now_ns's clock, or microseconds
  *             where the name says so. All sums saturate.
  */
@@ -170,8 +171,9 @@ int tundish_try_acquire_all(const struct tundish_demand *demands, size_t count);
 
 /*
  * All demands or none, sleeping until all can be met at once: 0, -ETIMEDOUT, -E2BIG. Holds none while it
- * waits for another, so callers that name the same buckets in different orders cannot block each other.
- * A thread cancellation point.
+ * waits for another, so callers that name the same buckets in different orders cannot block each other; for
+ * the same reason it has no place in line for all of them together, and may wait long where several lines are
+ * never empty. A thread cancellation point.
  */
 int tundish_acquire_all(const struct tundish_demand *demands, size_t count, uint64_t deadline_ns);
 
@@ -196,8 +198,9 @@ int tundish_reset(struct tundish *bucket);
 /*
  * Changes capacity, refill, interval and flags for every process at once; initial and mode are not used.
  * Tokens present stay, up to the new capacity; what fell due until now is credited at the old rate, and no
- * token is minted by the change. -EINVAL for options out of range: nothing changes then. Several callers at
- * once: one of them is last.
+ * token is minted by the change (unless the caller is stopped in the very middle of it: then what falls due
+ * meanwhile may be had at both rates). -EINVAL for options out of range: nothing changes then. Several
+ * callers at once: one of them is last.
  */
 int tundish_configure(struct tundish *bucket, const struct tundish_options *options);
 

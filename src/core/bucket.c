@@ -240,22 +240,27 @@ uint64_t tdi_bucket_stamp(const struct tdi_layout *file)
     return tdi_word_look(file).last_us;
 }
 
-void tdi_bucket_configure(struct tdi_layout *file, uint64_t now_us, const struct tdi_config *want)
+void tdi_bucket_begin_change(struct tdi_layout *file, uint64_t now_us, const struct tdi_config *want,
+                             struct tdi_change *out)
 {
-    struct tdi_config current, next;
-    struct tdi_clock_base base;
-    do {
-        /* The change takes effect at the time the word is settled at. Whoever stops us between the two steps
-           stretches the moment of change: that span is credited at the new rate, up to the capacity. */
-        uint64_t at_us = settle(file, now_us, 0, &current);
-        next = *want;
-        next.current = current.current;
-        bool same = tdi_rate_is_same(&current, want);
-        next.since_us = same ? current.since_us : at_us;
-        next.carry = same ? current.carry : tdi_rate_carry_over(&current, at_us, want);
-        tdi_config_prepare(&next);
-        tdi_config_read_base(file, &base);
-    } while (tdi_config_publish(file, &next, &base) == -EAGAIN);
+    struct tdi_config current;
+    out->at_us = settle(file, now_us, 0, &current);
+    out->next = *want;
+    out->next.current = current.current;
+    bool same = tdi_rate_is_same(&current, want);
+    out->next.since_us = same ? current.since_us : out->at_us;
+    out->next.carry = same ? current.carry : tdi_rate_carry_over(&current, out->at_us, want);
+    tdi_config_prepare(&out->next);
+    tdi_config_read_base(file, &out->base);
+}
+
+int tdi_bucket_end_change(struct tdi_layout *file, uint64_t now_us, const struct tdi_change *change)
+{
+    /* What falls due between the two steps may be had at either rate, and at both where somebody acquires in
+       between: so they must not be far apart. A stop within the publishing itself cannot be told. */
+    if (now_us > change->at_us && now_us - change->at_us > TDI_RATE_CHANGE_US)
+        return -EAGAIN;
+    return tdi_config_publish(file, &change->next, &change->base);
 }
 
 int tdi_bucket_rebase(struct tdi_layout *file, uint64_t current, const struct tdi_clock_base *base)

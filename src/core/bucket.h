@@ -41,10 +41,19 @@ void tdi_bucket_reset(struct tdi_layout *file, uint64_t now_us);
 uint64_t tdi_bucket_stamp(const struct tdi_layout *file);
 
 /*
- * Puts refill, interval, capacity and flags of *want in force from now on: what fell due until now is counted
- * at the old rate first. Fractions of a token carry over, rounded down.
+ * A change of refill, interval, capacity and flags in two steps, so that the caller reads the time before
+ * each: what fell due until now is counted at the old rate, then the new one is put in force. -EAGAIN from
+ * the second step: somebody else was quicker, or it took too long; begin anew. Fractions of a token carry
+ * over, rounded down.
  */
-void tdi_bucket_configure(struct tdi_layout *file, uint64_t now_us, const struct tdi_config *want);
+struct tdi_change {
+    struct tdi_config next;
+    struct tdi_clock_base base;
+    uint64_t at_us; /* it takes effect */
+};
+void tdi_bucket_begin_change(struct tdi_layout *file, uint64_t now_us, const struct tdi_config *want,
+                             struct tdi_change *out);
+int tdi_bucket_end_change(struct tdi_layout *file, uint64_t now_us, const struct tdi_change *change);
 
 /*
  * After a boot: puts another base in force beside the configuration that goes with `current`, the head's

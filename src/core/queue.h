@@ -76,11 +76,15 @@ enum tdi_queue_result tdi_queue_step(struct tdi_layout *file, struct tdi_queue_w
 /* Leaves the line from any state, giving back what was drawn. */
 void tdi_queue_cancel(struct tdi_layout *file, struct tdi_queue_waiter *waiter, uint64_t now_us);
 
-/* Takes a slot from its owner, unless it changed hands since `id` was read. */
+/* Takes a slot from an owner that is gone, unless it changed hands since `id` was read. */
 void tdi_queue_evict(struct tdi_layout *file, uint32_t slot, uint64_t id, uint64_t now_us,
                      struct tdi_queue_ring *ring);
 
-/* The suspect lives: not to be asked about again for TDI_QUEUE_SOFT_US. */
+/* The same from one that may live but is overdue by TDI_QUEUE_HARD_US, unless it has woken up. */
+void tdi_queue_evict_overdue(struct tdi_layout *file, uint32_t slot, uint64_t id, uint64_t now_us,
+                             struct tdi_queue_ring *ring);
+
+/* The suspect lives: not to be asked about again for a while, TDI_QUEUE_SOFT_US after the last one spared. */
 void tdi_queue_spare(struct tdi_queue_waiter *waiter, uint64_t now_us);
 
 /* Who holds a slot: its id, 0 if it is free. The owner's number is in the high half. */
@@ -105,8 +109,15 @@ void tdi_queue_ring_all(struct tdi_layout *file, struct tdi_queue_ring *ring);
 /* Sets the door, so that the next one to leave wakes who sleeps on it. */
 void tdi_queue_shut_door(struct tdi_layout *file);
 
-/* The id in a slot whose holder may be dead: only claimed, or overdue; else 0. */
-uint64_t tdi_queue_doubtful(const struct tdi_layout *file, uint32_t slot, uint64_t now_us);
+/* What is to be thought of the holder of a slot. */
+enum tdi_queue_doubt {
+    TDI_QUEUE_FINE,    /* or the slot is free */
+    TDI_QUEUE_CLAIMED, /* not in line: dead, or here in less than a microsecond */
+    TDI_QUEUE_LATE,    /* worth asking about */
+    TDI_QUEUE_TOO_LATE,
+};
+enum tdi_queue_doubt tdi_queue_doubt(const struct tdi_layout *file, uint32_t slot, uint64_t now_us,
+                                     uint64_t *id);
 
 /* Those in line now. */
 struct tdi_queue_census {

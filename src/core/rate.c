@@ -5,7 +5,6 @@
 #include <tundish/tundish.h>
 
 #define FRACTION_BITS 52
-#define CHANGE_US 1000 /* the longest that a change of the configuration takes, unless it is stopped */
 
 static bool is_stepped(const struct tdi_config *config)
 {
@@ -67,7 +66,7 @@ uint64_t tdi_rate_carry_over(const struct tdi_config *config, uint64_t at_us, co
     if (is_stepped(config) != is_stepped(next))
         return 0; /* a part of a step is no part of a token */
     uint64_t rest = tdi_rate_count(config, at_us).rest;
-    tdi_wide soon = (tdi_wide)CHANGE_US * config->units_per_interval + rest;
+    tdi_wide soon = (tdi_wide)TDI_RATE_CHANGE_US * config->units_per_interval + rest;
     if (soon >= config->interval_us)
         return 0;
     tdi_wide carry = (tdi_wide)rest * next->interval_us / config->interval_us;

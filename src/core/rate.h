@@ -22,6 +22,7 @@
 #include "plat/atom.h"
 
 #define TDI_RATE_SPAN_MAX_US (UINT64_C(1) << 31)
+#define TDI_RATE_CHANGE_US 1000 /* the longest that a change of the configuration may take */
 
 /* A configuration as the acquire path uses it, copied from a record of the mapped file. */
 struct tdi_config {
@@ -50,7 +51,7 @@ void tdi_rate_prepare(struct tdi_config *config);
 /* Tokens that fall due in a span starting anywhere, rounded up; saturates. */
 uint64_t tdi_rate_tokens_in(const struct tdi_config *config, uint64_t span_us);
 
-/* Tokens due in more than 2^32 us, or too many for 64 bits. */
+/* Tokens due in more than TDI_RATE_SPAN_MAX_US. */
 uint64_t tdi_rate_due_in_long(const struct tdi_config *config, uint64_t last_us, uint64_t now_us);
 
 /* First instant at or after `from` by which `tokens` more than at `from` are due; saturates. */

@@ -169,20 +169,34 @@ uint64_t tdi_queue_holder(const struct tdi_layout *file, uint32_t slot)
     return atomic_load(&file->line.id[slot]);
 }
 
-uint64_t tdi_queue_doubtful(const struct tdi_layout *file, uint32_t slot, uint64_t now_us)
+enum tdi_queue_doubt tdi_queue_doubt(const struct tdi_layout *file, uint32_t slot, uint64_t now_us,
+                                     uint64_t *id)
 {
     bool hard;
     struct tdi_slot seen = {.id = 0};
-    if (tdi_slots_read(file, slot, &seen) && !tdi_slot_is_suspect(seen.request, now_us, &hard))
-        return 0;
-    return seen.id;
+    bool waits = tdi_slots_read(file, slot, &seen);
+    *id = seen.id;
+    if (!waits)
+        return seen.id != 0 && tdi_slot_ticket(seen.id) == 0 ? TDI_QUEUE_CLAIMED : TDI_QUEUE_FINE;
+    if (!tdi_slot_is_suspect(seen.request, now_us, &hard))
+        return TDI_QUEUE_FINE;
+    return hard ? TDI_QUEUE_TOO_LATE : TDI_QUEUE_LATE;
 }
 
 void tdi_queue_evict(struct tdi_layout *file, uint32_t slot, uint64_t id, uint64_t now_us,
                      struct tdi_queue_ring *ring)
 {
-    /* What the evicted one drew stays drawn: only it knows. */
-    tdi_slots_leave(file, slot, id, now_us, ring);
+    /* What the evicted one drew stays drawn: only it knows. If it lives after all, it is to know at once. */
+    if (tdi_slots_leave(file, slot, id, now_us, ring))
+        ring_bell(file, slot, ring);
+}
+
+void tdi_queue_evict_overdue(struct tdi_layout *file, uint32_t slot, uint64_t id, uint64_t now_us,
+                             struct tdi_queue_ring *ring)
+{
+    uint64_t found;
+    if (tdi_queue_doubt(file, slot, now_us, &found) == TDI_QUEUE_TOO_LATE && found == id)
+        tdi_queue_evict(file, slot, id, now_us, ring);
 }
 
 bool tdi_queue_find_suspect(const struct tdi_layout *file, uint64_t now_us, uint64_t spared,

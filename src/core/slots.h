@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The slots that waiters stand in: reading them consistently, adding up who is ahead, leaving, and telling
- * those behind. Everything here is sequentially consistent: a waiter stores "awake" in its request and then
- * reads the ids, whoever leaves clears its id and then reads the requests. In any weaker order both could
- * miss the other, and the waiter would sleep past the due time that the departure gave it.
+ * those behind. Ids, requests, bells and the word are sequentially consistent here: a waiter stores "awake"
+ * in its request and then reads the ids and the word; whoever leaves clears its id, or gives tokens back, and
+ * then reads the requests. In any weaker order both could miss the other, and the waiter would sleep past the
+ * due time that the other gave it.
  */
 #ifndef TUNDISH_CORE_SLOTS_H
 #define TUNDISH_CORE_SLOTS_H

@@ -21,15 +21,15 @@ struct tdi_word {
 
 static inline uint64_t tdi_word_load(const struct tdi_layout *file)
 {
-    /* Pairs with the release in tdi_word_swap: what the writer had seen of the hint, the second look sees
-     * too. */
+    /* Pairs with the release in tdi_word_swap: the second look sees what the writer had seen of the hint. */
     return atomic_load_explicit(&file->word, memory_order_acquire);
 }
 
 static inline bool tdi_word_swap(struct tdi_layout *file, uint64_t *expected, uint64_t desired)
 {
-    /* Release pairs with the acquire in tdi_word_load; acquire orders the caller's work after its tokens. */
-    return atomic_compare_exchange_strong_explicit(&file->word, expected, desired, memory_order_acq_rel,
+    /* Release pairs with the acquire in tdi_word_load; acquire orders the caller's work after its tokens. seq_cst
+       since who gives tokens back then reads the requests, as who leaves does: see slots.h. */
+    return atomic_compare_exchange_strong_explicit(&file->word, expected, desired, memory_order_seq_cst,
                                                    memory_order_relaxed);
 }
 
@@ -39,7 +39,8 @@ static inline struct tdi_word tdi_word_look(const struct tdi_layout *file)
     /* Pairs with the release in climb: who sees a hint sees the word that was settled before it. */
     uint64_t hint = atomic_load_explicit(&file->head.hint_us, memory_order_acquire);
     for (;;) {
-        seen.bits = tdi_word_load(file);
+        /* seq_cst: a waiter reads it after storing "awake", see slots.h; acquire would do for the hint. */
+        seen.bits = atomic_load(&file->word);
         seen.hint_us = atomic_load_explicit(&file->head.hint_us, memory_order_acquire);
         if (tdi_likely(seen.hint_us == hint))
             break;

@@ -78,7 +78,7 @@ static void line_up(struct tdi_all *all, size_t i)
 }
 
 /* Goes for the others once the line has granted; lines up where one refused. */
-static int try_rest(struct tdi_all *all, size_t held)
+static int try_rest(struct tdi_all *all, size_t held, uint64_t deadline_ns)
 {
     size_t short_of;
     int error = check_demands(all->demands, all->count);
@@ -86,6 +86,8 @@ static int try_rest(struct tdi_all *all, size_t held)
         error = try_others(all->demands, all->count, held, &short_of);
     if (error && held < all->count)
         tundish_release(all->demands[held].bucket, (uint32_t)demanded(all->demands, all->count, held));
+    if (error == -EAGAIN && tdi_clock_now_ns() >= deadline_ns)
+        return -ETIMEDOUT;
     if (error == -EAGAIN)
         line_up(all, short_of);
     return error;
@@ -93,14 +95,14 @@ static int try_rest(struct tdi_all *all, size_t held)
 
 int tdi_all_wait(struct tdi_all *all, uint64_t deadline_ns)
 {
-    int error = all->in_line ? -EAGAIN : try_rest(all, all->count);
+    int error = all->in_line ? -EAGAIN : try_rest(all, all->count, deadline_ns);
     while (error == -EAGAIN) {
         error = tdi_line_wait(&all->line, deadline_ns);
         if (error == -EINTR)
             return error;
         all->in_line = false;
         if (error == 0)
-            error = try_rest(all, all->waits_for);
+            error = try_rest(all, all->waits_for, deadline_ns);
     }
     return error;
 }

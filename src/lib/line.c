@@ -3,14 +3,14 @@
  * The only waiting loop of the library. The core says what to do next; here is what needs the kernel:
  * sleeping on the slot's bell until the due time, waking others, asking about suspects.
  *
- * Cancellation is off but around the sleep, where it is asynchronous: nothing else runs there that could be
- * torn.
+ * Cancellation is off but around the one system call of the sleep, where it is asynchronous.
  */
 #include "lib/line.h"
 
 #include <errno.h>
 #include <pthread.h>
 
+#include "core/bucket.h"
 #include "lib/cancel.h"
 #include "lib/repair.h"
 #include "plat/futex.h"
@@ -50,6 +50,19 @@ static uint64_t deadline_us(const struct tundish *bucket, uint64_t deadline_ns)
     return tdi_handle_us(bucket, rounded_up);
 }
 
+/* All slots are taken: those of the dead are freed, and whoever delays nobody passes without one. */
+static enum tdi_queue_result find_room(struct tdi_line *line, uint64_t now_us)
+{
+    struct tundish *bucket = line->bucket;
+    struct tdi_queue_waiter *waiter = &line->waiter;
+    tdi_repair_slots(bucket, &line->claims, &waiter->ring);
+    if (tdi_bucket_try(bucket->file, now_us, waiter->need) != 0)
+        return TDI_QUEUE_FULL;
+    waiter->drawn += waiter->need;
+    waiter->need = 0;
+    return TDI_QUEUE_GRANTED;
+}
+
 static enum tdi_queue_result time_out(struct tdi_line *line)
 {
     tdi_line_end(line);
@@ -68,6 +81,12 @@ static enum tdi_queue_result step(struct tdi_line *line, uint64_t deadline_ns)
         enum tdi_queue_result result =
             tdi_queue_step(bucket->file, waiter, now_us, deadline_us(bucket, deadline_ns));
         tdi_repair_wake(bucket, &waiter->ring);
+        if (result == TDI_QUEUE_FULL)
+            result = find_room(line, now_us);
+        if (tdi_unlikely(waiter->owner != own_number(bucket))) { /* a handler forked in the middle of it */
+            start_over_if_forked(line);
+            continue;
+        }
         if (result == TDI_QUEUE_GRANTED || result == TDI_QUEUE_TIMED_OUT)
             return result;
         if (now_ns >= deadline_ns) /* also where the file makes nonsense of its own time */
@@ -95,9 +114,7 @@ int tdi_line_poll(struct tdi_line *line, uint64_t deadline_ns)
     uint64_t now_ns = tdi_clock_now_ns();
     uint64_t most_ns = now_ns + NS_PER_DOOR;
     line->wake_ns = deadline_ns;
-    if (result == TDI_QUEUE_FULL) {
-        tdi_repair_slots(line->bucket, &line->waiter.ring);
-    } else {
+    if (result == TDI_QUEUE_SLEEP) {
         most_ns = now_ns + TDI_QUEUE_LOOK_US * TDI_NS_PER_US;
         line->wake_ns = tdi_handle_ns(line->bucket, line->waiter.wake_us);
     }
@@ -105,14 +122,17 @@ int tdi_line_poll(struct tdi_line *line, uint64_t deadline_ns)
     return -EINPROGRESS;
 }
 
-/* Sleeps on the bell, or on the door where there was no slot. */
-static int sleep_until_rung(struct tdi_line *line)
+/* What to sleep on: the bell, or the door where there was no slot. */
+static _Atomic(uint32_t) *find_bell(const struct tdi_line *line, uint32_t *expected)
 {
     struct tdi_layout *file = line->bucket->file;
-    if (line->waiter.ticket != 0)
-        return tdi_futex_wait_until(&file->line.bell[line->waiter.slot], line->waiter.bell, line->wake_ns);
-    tdi_queue_shut_door(file);
-    return tdi_futex_wait_until(&file->line.door, 1, line->wake_ns);
+    *expected = 1;
+    if (line->waiter.ticket == 0) {
+        tdi_queue_shut_door(file);
+        return &file->line.door;
+    }
+    *expected = line->waiter.bell;
+    return &file->line.bell[line->waiter.slot];
 }
 
 /* What a sleep changes in its thread. */
@@ -136,6 +156,9 @@ static void abandon(void *argument)
 static int sleep_cancellable(struct tdi_line *line, int cancel_state)
 {
     struct sleep sleep = {.line = line, .slack_ns = tdi_futex_slack()};
+    struct timespec until = tdi_futex_until(line->wake_ns);
+    uint32_t expected;
+    _Atomic(uint32_t) *bell = find_bell(line, &expected);
     int unused, error;
     bool lax = sleep.slack_ns > SLACK_NS;
     if (lax)
@@ -143,7 +166,7 @@ static int sleep_cancellable(struct tdi_line *line, int cancel_state)
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &sleep.cancel_type);
     tdi_cleanup_push(abandon, &sleep);
     pthread_setcancelstate(cancel_state, &unused);
-    error = sleep_until_rung(line);
+    error = tdi_futex_wait(bell, expected, &until);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
     tdi_cleanup_pop();
     pthread_setcanceltype(sleep.cancel_type, &unused);

@@ -11,6 +11,7 @@
 
 #include "core/queue.h"
 #include "lib/handle.h"
+#include "lib/repair.h"
 
 struct tdi_line {
     struct tundish *bucket;
@@ -19,6 +20,7 @@ struct tdi_line {
     bool forked;      /* it had to start over: this is a child of whom it was begun by */
     uint64_t wake_ns; /* when another look is worth while */
     struct tdi_queue_waiter waiter;
+    struct tdi_repair_claims claims;
 };
 
 void tdi_line_begin(struct tdi_line *line, struct tundish *bucket, uint32_t n, bool deaf);

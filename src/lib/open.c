@@ -390,7 +390,10 @@ int tundish_configure(struct tundish *bucket, const struct tundish_options *opti
     struct tdi_config want = config_of(&checked);
     tdi_handle_enter(bucket);
     struct tdi_queue_ring ring = {0, false};
-    tdi_bucket_configure(bucket->file, tdi_handle_now_us(bucket), &want);
+    struct tdi_change change;
+    do
+        tdi_bucket_begin_change(bucket->file, tdi_handle_now_us(bucket), &want, &change);
+    while (tdi_bucket_end_change(bucket->file, tdi_handle_now_us(bucket), &change) != 0);
     tdi_queue_ring_all(bucket->file, &ring);
     tdi_repair_wake(bucket, &ring);
     return 0;

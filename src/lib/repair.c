@@ -45,22 +45,48 @@ bool tdi_repair_suspect(struct tundish *bucket, const struct tdi_queue_suspect *
     if (is_owner_gone(bucket->file, number, &self))
         evict_owner(bucket, number, ring);
     else if (suspect->overdue_hard)
-        tdi_queue_evict(bucket->file, suspect->slot, suspect->id, tdi_handle_now_us(bucket), ring);
+        tdi_queue_evict_overdue(bucket->file, suspect->slot, suspect->id, tdi_handle_now_us(bucket), ring);
     else
         return false;
     tdi_repair_wake(bucket, ring);
     return true;
 }
 
-void tdi_repair_slots(struct tundish *bucket, struct tdi_queue_ring *ring)
+/* A claim lasts less than a microsecond: one that was there at each look for so long was left by the dead. */
+static void evict_old_claims(struct tundish *bucket, struct tdi_repair_claims *claims, uint64_t claimed,
+                             uint64_t now_us, struct tdi_queue_ring *ring)
+{
+    claims->slots &= claimed;
+    if (claims->slots == 0)
+        *claims = (struct tdi_repair_claims){claimed, now_us};
+    if (now_us - claims->since_us <= TDI_QUEUE_HARD_US)
+        return;
+    for (uint32_t i = 0; i < TDI_LAYOUT_SLOTS; i++) {
+        uint64_t id;
+        if ((claims->slots >> i & 1) && tdi_queue_doubt(bucket->file, i, now_us, &id) == TDI_QUEUE_CLAIMED)
+            tdi_queue_evict(bucket->file, i, id, now_us, ring);
+    }
+    claims->slots = 0;
+}
+
+void tdi_repair_slots(struct tundish *bucket, struct tdi_repair_claims *claims, struct tdi_queue_ring *ring)
 {
     struct tdi_identity self;
+    uint64_t claimed = 0, now_us = tdi_handle_now_us(bucket);
     tdi_handle_identify(bucket, &self);
     for (uint32_t i = 0; i < TDI_LAYOUT_SLOTS; i++) {
-        uint32_t number = (uint32_t)(tdi_queue_doubtful(bucket->file, i, tdi_handle_now_us(bucket)) >> 32);
-        if (number != 0 && is_owner_gone(bucket->file, number, &self))
-            evict_owner(bucket, number, ring);
+        uint64_t id;
+        enum tdi_queue_doubt doubt = tdi_queue_doubt(bucket->file, i, now_us, &id);
+        if (doubt == TDI_QUEUE_FINE)
+            continue;
+        if (is_owner_gone(bucket->file, (uint32_t)(id >> 32), &self))
+            evict_owner(bucket, (uint32_t)(id >> 32), ring);
+        else if (doubt == TDI_QUEUE_TOO_LATE)
+            tdi_queue_evict_overdue(bucket->file, i, id, now_us, ring);
+        else if (doubt == TDI_QUEUE_CLAIMED)
+            claimed |= UINT64_C(1) << i;
     }
+    evict_old_claims(bucket, claims, claimed, now_us, ring);
     tdi_repair_wake(bucket, ring);
 }
 
@@ -80,15 +106,24 @@ void tdi_repair_instances(struct tundish *bucket, const struct tdi_identity *sel
 
 bool tdi_repair_line(struct tundish *bucket)
 {
+    struct tdi_handle_here *here = bucket->here;
     struct tdi_queue_suspect suspect;
     struct tdi_queue_ring ring = {0, false};
-    uint64_t spared = 0;
+    uint64_t now_us = tdi_handle_now_us(bucket);
+    /* Relaxed, and racing threads may lose each other's bits: then somebody is asked about once more. */
+    uint64_t since_us = atomic_load_explicit(&here->spared_us, memory_order_relaxed);
+    uint64_t spared = atomic_load_explicit(&here->spared, memory_order_relaxed);
+    if (now_us - since_us > TDI_QUEUE_SOFT_US) {
+        atomic_store_explicit(&here->spared_us, now_us, memory_order_relaxed);
+        spared = 0;
+    }
     bool any = false;
-    while (tdi_queue_find_suspect(bucket->file, tdi_handle_now_us(bucket), spared, &suspect)) {
+    while (tdi_queue_find_suspect(bucket->file, now_us, spared, &suspect)) {
         if (tdi_repair_suspect(bucket, &suspect, &ring))
             any = true;
         else
             spared |= UINT64_C(1) << suspect.slot;
     }
+    atomic_store_explicit(&here->spared, spared, memory_order_relaxed);
     return any;
 }

@@ -18,8 +18,14 @@ void tdi_repair_wake(struct tundish *bucket, struct tdi_queue_ring *ring);
 bool tdi_repair_suspect(struct tundish *bucket, const struct tdi_queue_suspect *suspect,
                         struct tdi_queue_ring *ring);
 
-/* Frees the slots of all who are gone. */
-void tdi_repair_slots(struct tundish *bucket, struct tdi_queue_ring *ring);
+/* Slots that were found claimed and nothing else, at each look since. */
+struct tdi_repair_claims {
+    uint64_t slots;
+    uint64_t since_us;
+};
+
+/* Frees the slots of all who are gone, or so late that it does not matter, for one who finds none free. */
+void tdi_repair_slots(struct tundish *bucket, struct tdi_repair_claims *claims, struct tdi_queue_ring *ring);
 
 /* Frees the entries of handles whose processes are gone, and their slots. */
 void tdi_repair_instances(struct tundish *bucket, const struct tdi_identity *self);

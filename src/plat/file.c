@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "plat/cancel.h"
 #include "plat/proc.h"
 
 static int last_error(void)
@@ -305,6 +306,7 @@ int tdi_file_own_directory(const char *path, bool make)
 ssize_t tdi_file_read_text(const char *path, char *buf, size_t len)
 {
     int saved = errno;
+    int state = tdi_cancel_disable(); /* callers may hold tokens */
     ssize_t total = 0;
     int fd = open_retrying(path, O_RDONLY | O_NOFOLLOW, 0);
     if (fd < 0) {
@@ -316,6 +318,7 @@ ssize_t tdi_file_read_text(const char *path, char *buf, size_t len)
         close(fd);
     }
     buf[total > 0 ? total : 0] = '\0';
+    tdi_cancel_restore(state);
     errno = saved;
     return total;
 }

@@ -16,25 +16,24 @@
 
 #include "plat/clock.h"
 
-static struct timespec monotonic_at(uint64_t wake_ns, uint64_t now_ns)
+struct timespec tdi_futex_until(uint64_t wake_ns)
 {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
-    uint64_t ns = (uint64_t)at.tv_nsec + (wake_ns - now_ns) % TDI_NS_PER_S;
-    at.tv_sec += (time_t)((wake_ns - now_ns) / TDI_NS_PER_S + ns / TDI_NS_PER_S);
+    /* The other clock second: whoever is stopped in between wakes early and looks again, instead of late. */
+    uint64_t now_ns = tdi_clock_now_ns();
+    uint64_t left_ns = wake_ns > now_ns ? wake_ns - now_ns : 0;
+    uint64_t ns = (uint64_t)at.tv_nsec + left_ns % TDI_NS_PER_S;
+    at.tv_sec += (time_t)(left_ns / TDI_NS_PER_S + ns / TDI_NS_PER_S);
     at.tv_nsec = (long)(ns % TDI_NS_PER_S);
     return at;
 }
 
-int tdi_futex_wait_until(_Atomic(uint32_t) *word, uint32_t expected, uint64_t wake_ns)
+int tdi_futex_wait(_Atomic(uint32_t) *word, uint32_t expected, const struct timespec *until)
 {
     int saved = errno;
     int result = 0;
-    uint64_t now_ns = tdi_clock_now_ns();
-    if (now_ns >= wake_ns)
-        return -ETIMEDOUT;
-    struct timespec until = monotonic_at(wake_ns, now_ns);
-    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, &until, NULL, FUTEX_BITSET_MATCH_ANY) != 0)
+    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, until, NULL, FUTEX_BITSET_MATCH_ANY) != 0)
         result = errno == EAGAIN ? 0 : -errno;
     errno = saved;
     return result;

@@ -5,12 +5,17 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <time.h>
+
+/* The time in tdi_clock's terms as tdi_futex_wait wants it. */
+struct timespec tdi_futex_until(uint64_t wake_ns);
 
 /*
- * Sleeps while *word is `expected`, until tdi_clock shows wake_ns: 0 if it was woken or need not sleep,
- * -ETIMEDOUT, or -EINTR after a signal handler ran. Not a cancellation point. errno is kept.
+ * Sleeps while *word is `expected`, until that time: 0 if it was woken or need not sleep, -ETIMEDOUT, or
+ * -EINTR after a signal handler ran. One system call and nothing else; not a cancellation point. errno is
+ * kept.
  */
-int tdi_futex_wait_until(_Atomic(uint32_t) *word, uint32_t expected, uint64_t wake_ns);
+int tdi_futex_wait(_Atomic(uint32_t) *word, uint32_t expected, const struct timespec *until);
 
 /*
  * How late the kernel may wake the calling thread: 50 us by default, which every grant would be late by. Each

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "plat/cancel.h"
 #include "plat/file.h"
 
 #define NS_PER_S INT64_C(1000000000)
@@ -98,23 +99,24 @@ static bool is_gone(uint32_t pid)
     int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
     if (fd < 0)
         return errno == ESRCH || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+    int state = tdi_cancel_disable(); /* callers may hold tokens */
     struct pollfd exited = {.fd = fd, .events = POLLIN};
     bool gone = poll(&exited, 1, 0) == 1;
     close(fd);
+    tdi_cancel_restore(state);
     return gone;
 }
 
 bool tdi_proc_may_live(const struct tdi_identity *who, const struct tdi_identity *asker)
 {
     bool same_namespace = who->pid_namespace == asker->pid_namespace && who->pid_namespace != 0;
-    bool unknown_namespace = who->pid_namespace == 0 || asker->pid_namespace == 0;
-    if (!same_namespace && !unknown_namespace)
-        return true;
+    if (!same_namespace)
+        return true; /* or one of them is unknown: a pid says nothing then */
     if (who->pid == asker->pid && is_same_start(who->start_time, asker->start_time))
         return true;
     int saved = errno;
     bool gone = is_gone(who->pid);
-    if (!gone && same_namespace && who->start_time != 0) {
+    if (!gone && who->start_time != 0) {
         char path[32];
         format_stat_path(path, who->pid);
         uint64_t started = start_time_of(path);

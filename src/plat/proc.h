@@ -20,7 +20,7 @@ struct tdi_identity {
 /* The calling process. Without /proc only the pid and the name are known. Signal-safe. */
 void tdi_proc_identify(struct tdi_identity *out);
 
-/* False only if the process is certainly gone; asked from its own pid namespace by somebody else's too. */
+/* False only if it is certainly gone; a pid namespace that is unknown or not the asker's says nothing. */
 bool tdi_proc_may_live(const struct tdi_identity *who, const struct tdi_identity *asker);
 
 /* The 128 bits of /proc/sys/kernel/random/boot_id, or zeros where there is none. */

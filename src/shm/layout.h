@@ -100,9 +100,9 @@ struct tdi_layout_instances {
 /*
  * The line of waiters, see core/queue. One slot is one acquire that waits:
  *   id       0 free, owner << 32 claimed, owner << 32 | ticket waiting; each change one compare-and-swap
- *   request  need << 33 | deaf << 32 | wake_us << 1 | awake; written by the owner only, from its own last
- * value bell     futex; anyone increments it to make the owner look again Tickets are compared by signed
- * difference; 0 is none.
+ *   request  need << 33 | deaf << 32 | wake_us << 1 | awake; written by the owner, from its own last value
+ *   bell     futex; anyone increments it to make the owner look again
+ * Tickets are compared by signed difference; 0 is none.
  */
 struct tdi_layout_line {
     _Atomic(uint32_t) ticket; /* the next */

@@ -254,9 +254,14 @@ static bool is_repaired(struct sim *sim, const struct tdi_queue_suspect *suspect
 static void look_for_room(struct sim *sim, struct sim_waiter *waiter)
 {
     for (uint32_t i = 0; i < TDI_LAYOUT_SLOTS; i++) {
-        uint64_t id = tdi_queue_doubtful(sim->file, i, sim->now_us);
-        if (id != 0 && !sim->blind && is_owner_dead(sim, tdi_slot_owner(id)))
+        uint64_t id;
+        enum tdi_queue_doubt doubt = tdi_queue_doubt(sim->file, i, sim->now_us, &id);
+        if (doubt == TDI_QUEUE_FINE)
+            continue;
+        if (!sim->blind && is_owner_dead(sim, tdi_slot_owner(id)))
             evict_owner(sim, tdi_slot_owner(id), &waiter->line.ring);
+        else if (doubt == TDI_QUEUE_TOO_LATE)
+            evict_slot(sim, i, id, &waiter->line.ring);
     }
     hear(sim, &waiter->line.ring);
 }

@@ -152,7 +152,7 @@ static void configure(struct run *run)
     uint64_t fraction = run->model.fraction, interval_us = run->model.interval_us;
     bool was_stepped = run->model.stepped;
     bool same = tdi_rate_is_same(&next, &run->config);
-    tdi_bucket_configure(run->file, run->now_us, &next);
+    unit_configure(run->file, run->now_us, &next);
     tdi_config_read(run->file, &in_force);
     if (same) { /* the counting goes on as if nothing had happened */
         model_configure(&run->model, &next, fraction);
@@ -495,17 +495,17 @@ START_TEST(lowering_and_raising_the_capacity_mints_nothing)
 {
     struct tdi_config high = unit_config(100, 1, DAY_US, 0), low = unit_config(10, 1, DAY_US, 0);
     struct tdi_layout *file = unit_file(&high, 100);
-    tdi_bucket_configure(file, 10, &low);
+    unit_configure(file, 10, &low);
     ck_assert_uint_eq(tdi_bucket_available(file, 10), 10);
     ck_assert_int_eq(tdi_bucket_try(file, 10, 11), -E2BIG);
-    tdi_bucket_configure(file, 20, &high);
+    unit_configure(file, 20, &high);
     ck_assert_uint_eq(tdi_bucket_available(file, 20), 10);
-    tdi_bucket_configure(file, 20, &low);
-    tdi_bucket_configure(file, 20, &high);
+    unit_configure(file, 20, &low);
+    unit_configure(file, 20, &high);
     ck_assert_uint_eq(tdi_bucket_available(file, 20), 10);
     ck_assert_int_eq(tdi_bucket_try(file, 20, 10), 0);
-    tdi_bucket_configure(file, 30, &low);
-    tdi_bucket_configure(file, 30, &high);
+    unit_configure(file, 30, &low);
+    unit_configure(file, 30, &high);
     ck_assert_uint_eq(tdi_bucket_available(file, 30), 0);
 }
 END_TEST
@@ -522,7 +522,7 @@ static void toggle(const struct tdi_config both[2], int changes)
         const struct tdi_config *in_force = &both[(i - 1) % 2], *other = &both[i % 2];
         now_us += step_us;
         due += (wide)step_us * in_force->refill * other->interval_us;
-        tdi_bucket_configure(file, now_us, other);
+        unit_configure(file, now_us, other);
         uint32_t taken = 0;
         if (tdi_bucket_try_some(file, now_us, UINT32_MAX, &taken) == 0)
             granted += taken;
@@ -552,7 +552,7 @@ START_TEST(changing_to_the_same_rules_at_every_step_loses_nothing)
     uint64_t granted = 0;
     for (uint64_t now_us = 1; now_us <= 200000; now_us++) {
         uint32_t taken = 0;
-        tdi_bucket_configure(file, now_us, &same);
+        unit_configure(file, now_us, &same);
         if (tdi_bucket_try_some(file, now_us, UINT32_MAX, &taken) == 0)
             granted += taken;
         ck_assert_uint_eq(granted, now_us * 333333 / SECOND_US);

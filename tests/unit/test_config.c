@@ -224,7 +224,7 @@ START_TEST(changes_go_on_after_any_number_of_writers_killed_at_once)
         for (int n = 0; n < 100; n++)
             change(file);
         atomic_fetch_add(&file->head.next, killed[i]);
-        tdi_bucket_configure(file, 1000, &same);
+        unit_configure(file, 1000, &same);
         tdi_config_read(file, &read);
         ck_assert_uint_eq(read.capacity, 20);
         ck_assert_uint_eq(read.refill, 6);

@@ -121,7 +121,7 @@ static void change(struct tdi_layout *file, uint64_t now_us)
         tdi_bucket_reset(file, now_us);
         break;
     case 4:
-        tdi_bucket_configure(file, now_us, &want);
+        unit_configure(file, now_us, &want);
         break;
     case 5:
         tdi_bucket_rebase(file, atomic_load(&file->head.current), &base);

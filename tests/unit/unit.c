@@ -131,3 +131,11 @@ bool unit_is_as_remembered(const struct tdi_layout *file)
 {
     return memcmp(remembered, (const void *)file, sizeof remembered) == 0;
 }
+
+void unit_configure(struct tdi_layout *file, uint64_t now_us, const struct tdi_config *want)
+{
+    struct tdi_change change;
+    do
+        tdi_bucket_begin_change(file, now_us, want, &change);
+    while (tdi_bucket_end_change(file, now_us, &change) != 0);
+}

@@ -56,4 +56,7 @@ struct tdi_layout *unit_file(const struct tdi_config *config, uint32_t tokens);
 void unit_remember(const struct tdi_layout *file);
 bool unit_is_as_remembered(const struct tdi_layout *file);
 
+/* A change of the configuration in an instant. */
+void unit_configure(struct tdi_layout *file, uint64_t now_us, const struct tdi_config *want);
+
 #endif

@@ -7,10 +7,24 @@
  * later ends by pthread_exit crashes on it. Its older functions behind the same idea know jumps and run what
  * was pushed. They are exported for good, but not declared.
  */
-#ifndef TUNDISH_PLAT_CLEANUP_H
-#define TUNDISH_PLAT_CLEANUP_H
+#ifndef TUNDISH_PLAT_CANCEL_H
+#define TUNDISH_PLAT_CANCEL_H
 
 #include <pthread.h>
+
+/* For functions that are no cancellation points, around system calls that are. Returns what restore wants. */
+static inline int tdi_cancel_disable(void)
+{
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    return state;
+}
+
+static inline void tdi_cancel_restore(int state)
+{
+    int unused;
+    pthread_setcancelstate(state, &unused);
+}
 
 #ifdef __GLIBC__
 
