@@ -18,6 +18,7 @@ struct supply {
     uint32_t capacity;  /* the smallest */
     uint32_t available; /* in every bucket */
     uint32_t piece;     /* what the slowest gains in 20 ms, at least 1 */
+    uint32_t waiting;   /* in the longest line */
 };
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -33,13 +34,14 @@ static uint32_t worth_of_piece(const struct tundish_info *info)
 
 static struct supply survey(const struct tdi_rule *rule)
 {
-    struct supply supply = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    struct supply supply = {UINT32_MAX, UINT32_MAX, UINT32_MAX, 0};
     for (uint32_t i = 0; i < rule->buckets; i++) {
         struct tundish_info info = TUNDISH_INFO_INIT;
         (void)tundish_info(rule->bucket[i], &info);
         supply.capacity = least(supply.capacity, info.capacity);
         supply.available = least(supply.available, tundish_available(rule->bucket[i]));
         supply.piece = least(supply.piece, worth_of_piece(&info));
+        supply.waiting = info.waiting > supply.waiting ? info.waiting : supply.waiting;
     }
     return supply;
 }
@@ -123,6 +125,8 @@ static int wait_for(struct tdi_wait *wait, uint32_t n)
                 return 0;
             continue;
         }
+        if (!wait->interruptible) /* an event loop: it is to be held for 20 ms in all, however many wait */
+            supply.piece = supply.piece / (1 + supply.waiting) + 1;
         uint32_t piece = least(most, supply.piece > supply.available ? supply.piece : supply.available);
         error = stand_in_line(wait, wait->divisible ? piece : most);
         if (error == 0 && wait->divisible)
