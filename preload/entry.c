@@ -12,6 +12,7 @@
 #include "policy/policy.h"
 #include "real.h"
 #include "rule.h"
+#include "say.h"
 
 __attribute__((constructor)) static void enter(int argc, char **argv, char **environ_words)
 {
@@ -24,6 +25,7 @@ __attribute__((constructor)) static void enter(int argc, char **argv, char **env
         program_invocation_short_name = argv[0] + (tdi_policy_program(argv[0]) - argv[0]);
     }
     (void)tdi_real();
+    tdi_say_to();
     tdi_inside.house++;
     tdi_rule_open(argc, argv, environ_words);
     tdi_inside.house--;

@@ -35,6 +35,25 @@ static short look(int fd)
     return n == 1 ? p.revents : 0;
 }
 
+/* A mask is fetched before its operation is found to be none: EFAULT or EINVAL, and nothing is changed. */
+static bool is_readable_word(const void *at)
+{
+    const int no_operation = ~0;
+    return syscall(SYS_rt_sigprocmask, no_operation, at, NULL, sizeof(uint64_t)) == -1 && errno == EINVAL;
+}
+
+bool tdi_fd_readable(const void *at, size_t len)
+{
+    const uintptr_t page = 4096, word = sizeof(uint64_t);
+    int saved_errno = errno;
+    uintptr_t first = (uintptr_t)at, last = first + len - 1;
+    bool readable = len > 0 && last >= first;
+    for (uintptr_t where = first; readable && where <= last; where = (where / page + 1) * page)
+        readable = is_readable_word((const void *)(where / word * word));
+    errno = saved_errno;
+    return readable;
+}
+
 bool tdi_fd_in_reach(int fd)
 {
     int domain = -1;
@@ -72,7 +91,7 @@ uint64_t tdi_fd_cookie(int fd)
 
 bool tdi_fd_broken(int fd)
 {
-    return (look(fd) & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+    return (look(fd) & (POLLHUP | POLLNVAL)) != 0;
 }
 
 bool tdi_fd_connect_begun(int fd)

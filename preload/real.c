@@ -50,6 +50,11 @@ static ssize_t raw_sendmsg(int fd, const struct msghdr *message, int flags)
     return syscall(SYS_sendmsg, fd, message, flags);
 }
 
+static int raw_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+    return (int)syscall(SYS_prctl, option, a, b, c, d);
+}
+
 static const struct tdi_real raw = {
     .connect = raw_connect,
     .write = raw_write,
@@ -57,6 +62,7 @@ static const struct tdi_real raw = {
     .send = raw_send,
     .sendto = raw_sendto,
     .sendmsg = raw_sendmsg,
+    .prctl = raw_prctl,
 };
 
 static struct tdi_real found;
@@ -82,6 +88,7 @@ static const struct tdi_real *fill(void)
     look_up(&mine.send, "send");
     look_up(&mine.sendto, "sendto");
     look_up(&mine.sendmsg, "sendmsg");
+    look_up(&mine.prctl, "prctl");
     tdi_inside.house--;
     errno = saved_errno;
 

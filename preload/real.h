@@ -14,6 +14,7 @@ struct tdi_real {
     ssize_t (*send)(int, const void *, size_t, int);
     ssize_t (*sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
     ssize_t (*sendmsg)(int, const struct msghdr *, int);
+    int (*prctl)(int, unsigned long, unsigned long, unsigned long, unsigned long);
 };
 
 /*

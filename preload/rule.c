@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "inside.h"
+#include "lib/handle.h"
 #include "lib/open.h"
 #include "policy/env.h"
 #include "say.h"
@@ -37,6 +38,17 @@ const struct tdi_rule *tdi_rule(void)
 static void publish(void)
 {
     atomic_store_explicit(&published, &rule, memory_order_release); /* pairs with the acquire in tdi_rule */
+}
+
+void tdi_rule_stand_down(void)
+{
+    atomic_store_explicit(&published, NULL, memory_order_relaxed);
+}
+
+void tdi_rule_stand_up(void)
+{
+    if (rule.calls != 0)
+        publish();
 }
 
 static void give_up(const char *subject, const char *reason, const char *more)
@@ -197,6 +209,9 @@ static void after_fork_in_child(void)
         if (tdi_inside.road == 0) /* else a call that a signal handler interrupted goes on with it here */
             tundish_close(parents);
     }
+    /* A run's bucket lives as long as anybody is listed, and the child may exec before its first call. */
+    for (uint32_t i = 0; i < rule.buckets; i++)
+        tdi_handle_enter(rule.bucket[i]);
     tdi_inside.house--;
     errno = saved_errno;
 }

@@ -38,6 +38,13 @@ void tdi_rule_open(int argc, char *const *argv, char *const *environ_words);
 /* The rule, NULL if there is none (yet). */
 const struct tdi_rule *tdi_rule(void);
 
+/*
+ * No rule any more: the program is about to forbid itself system calls, and ours, or the clock, may then be
+ * its death. And back, if that failed.
+ */
+void tdi_rule_stand_down(void);
+void tdi_rule_stand_up(void);
+
 /* The line at the end, if it was asked for. */
 void tdi_rule_report(void);
 

@@ -1,14 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-/* Straight to the kernel: what we say is neither limited nor seen by another preloaded library. */
+/*
+ * Straight to the kernel: what we say is neither limited nor seen by another preloaded library. And only to
+ * what was standard error at the start: a program may have closed it and opened a file of its own under that
+ * number.
+ */
 #include "say.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/quiet.h"
 #include "policy/env.h"
+
+static struct stat standard_error;
+static bool known;
+
+void tdi_say_to(void)
+{
+    int saved_errno = errno;
+    known = fstat(STDERR_FILENO, &standard_error) == 0;
+    errno = saved_errno;
+}
+
+static bool is_still_there(void)
+{
+    struct stat now;
+    return known && fstat(STDERR_FILENO, &now) == 0 && now.st_dev == standard_error.st_dev &&
+           now.st_ino == standard_error.st_ino;
+}
 
 void tdi_say(const char *const *parts)
 {
@@ -20,7 +45,14 @@ void tdi_say(const char *const *parts)
     while (*parts != NULL)
         tdi_text_add(&line, *parts++);
     *line.at++ = '\n';
-    (void)syscall(SYS_write, STDERR_FILENO, buf, (size_t)(line.at - buf));
+    if (is_still_there()) {
+        struct tdi_quiet pipe, size;
+        tdi_quiet_begin(&pipe, SIGPIPE);
+        tdi_quiet_begin(&size, SIGXFSZ);
+        (void)syscall(SYS_write, STDERR_FILENO, buf, (size_t)(line.at - buf));
+        tdi_quiet_end(&size, SIGXFSZ);
+        tdi_quiet_end(&pipe, SIGPIPE);
+    }
     errno = saved_errno;
 }
 

@@ -5,6 +5,9 @@
 
 #include <stdint.h>
 
+/* Remembers what standard error is, once at the start. */
+void tdi_say_to(void);
+
 /* "tundish: " and the parts up to a NULL, and a newline, in one write. */
 void tdi_say(const char *const *parts);
 

@@ -9,6 +9,7 @@
 #include "wait.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 
@@ -47,9 +48,10 @@ static struct supply survey(const struct tdi_rule *rule)
 }
 
 /* What a program does to itself. Runtimes (Rust, Java, sanitizers) handle these without SA_RESTART. */
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+
 static bool is_fault(int signal_number)
 {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         if (faults[i] == signal_number)
             return true;
@@ -93,12 +95,11 @@ bool tdi_wait_try(struct tdi_wait *wait, uint32_t n)
     return error == 0;
 }
 
-/* 0, E2BIG if the capacity has become too small meanwhile, EINTR, or late_errno. */
-static int stand_in_line(struct tdi_wait *wait, uint32_t n)
+static int in_line(struct tdi_wait *wait, uint32_t n, const sigset_t *mask)
 {
     int error;
     demand(wait, n);
-    tdi_all_begin(&wait->all, wait->demands, wait->rule->buckets);
+    tdi_all_begin(&wait->all, wait->demands, wait->rule->buckets, mask);
     do {
         error = tdi_all_wait(&wait->all, wait->deadline_ns);
         if (error == -EINTR && wait->interruptible &&
@@ -110,6 +111,45 @@ static int stand_in_line(struct tdi_wait *wait, uint32_t n)
     if (error == 0)
         wait->held += n;
     return error == -ETIMEDOUT ? wait->late_errno : -error;
+}
+
+static void block_signals(sigset_t *mask)
+{
+    sigset_t most;
+    sigfillset(&most);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&most, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &most, mask);
+}
+
+/* Whether a signal that would end a wait came while all were kept out. */
+static bool is_interrupted(const sigset_t *mask)
+{
+    sigset_t pending;
+    if (sigpending(&pending) != 0)
+        return false;
+    for (int signal_number = 1; signal_number < NSIG; signal_number++)
+        if (sigismember(&pending, signal_number) == 1 && sigismember(mask, signal_number) == 0 &&
+            interrupts(signal_number))
+            return true;
+    return false;
+}
+
+/*
+ * 0, E2BIG if the capacity has become too small meanwhile, EINTR, or late_errno. What may be interrupted
+ * keeps its signals out but while it sleeps, so that none is handled unnoticed.
+ */
+static int stand_in_line(struct tdi_wait *wait, uint32_t n)
+{
+    sigset_t mask;
+    if (!wait->interruptible)
+        return in_line(wait, n, NULL);
+    block_signals(&mask);
+    int error = in_line(wait, n, &mask);
+    if (error == 0 && is_interrupted(&mask))
+        error = EINTR;
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    return error;
 }
 
 static int wait_for(struct tdi_wait *wait, uint32_t n)

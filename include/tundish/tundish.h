@@ -17,8 +17,8 @@
  *   threads   one handle may be used by any number of threads at once, but for tundish_close.
  *   signals   safe in signal handlers, and a handler may use the very handle that it interrupts, but for the
  *             functions that map or unmap a bucket (create, open, close) or allocate (tundish_waiter_start,
- *             _free). A handler that waits for a bucket its own thread stands in line for stands behind it, and
- *             passes it after 2 s.
+ *             _free). A handler that waits for a bucket its own thread stands in line for stands behind it,
+ *             and passes it after 2 s.
  *   fork      a handle works on in the child; parent and child share the bucket.
  *   death     a process killed between any two instructions leaves the bucket usable by all others.
  *   blocking  never blocks, but for tundish_acquire and its kin, and for tundish_flush.

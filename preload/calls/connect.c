@@ -29,7 +29,8 @@ static ssize_t real(const struct tdi_call *call, size_t from, size_t n)
 
 static bool is_free(int fd, const struct sockaddr *address, socklen_t len)
 {
-    if (address == NULL || len < sizeof address->sa_family || address->sa_family == AF_UNSPEC)
+    if (len < sizeof address->sa_family || !tdi_fd_readable(address, sizeof address->sa_family) ||
+        address->sa_family == AF_UNSPEC)
         return true;
     int type = tdi_fd_type(fd);
     return type == SOCK_DGRAM || type == SOCK_RAW || tdi_fd_connect_begun(fd);

@@ -9,15 +9,19 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "fd.h"
 #include "real.h"
 
 #define WINDOW 16
 
+bool tdi_pieces_sound(const struct iovec *iov, size_t count)
+{
+    return count <= TDI_IOV_MAX && (count == 0 || tdi_fd_readable(iov, count * sizeof *iov));
+}
+
 size_t tdi_pieces_length(const struct iovec *iov, size_t count)
 {
     size_t length = 0;
-    if (iov == NULL || count > TDI_IOV_MAX)
-        return 0;
     for (size_t i = 0; i < count; i++)
         length = iov[i].iov_len < SIZE_MAX - length ? length + iov[i].iov_len : SIZE_MAX;
     return length;

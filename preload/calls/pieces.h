@@ -3,13 +3,17 @@
 #ifndef TUNDISH_PRELOAD_CALLS_PIECES_H
 #define TUNDISH_PRELOAD_CALLS_PIECES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
 #define TDI_IOV_MAX 1024 /* the kernel refuses more */
 
-/* The bytes of a vector; stops at SIZE_MAX. A count that the kernel would refuse: 0. */
+/* Whether the kernel would get as far as looking at its elements. */
+bool tdi_pieces_sound(const struct iovec *iov, size_t count);
+
+/* The bytes of a sound vector; stops at SIZE_MAX. */
 size_t tdi_pieces_length(const struct iovec *iov, size_t count);
 
 /*

@@ -96,10 +96,16 @@ TDI_WRAPPER ssize_t sendto(int fd, const void *buf, size_t n, int flags, const s
     return tdi_gate(&call);
 }
 
+static bool is_sound(const struct msghdr *message)
+{
+    return tdi_fd_readable(message, sizeof *message) &&
+           tdi_pieces_sound(message->msg_iov, message->msg_iovlen);
+}
+
 TDI_WRAPPER ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     uint32_t what = kinds(TDI_CALL_SENDMSG, fd, flags);
-    if (message == NULL || message->msg_iovlen > TDI_IOV_MAX || !tdi_gate_concerns(what, fd))
+    if (!tdi_gate_concerns(what, fd) || !is_sound(message))
         return tdi_real()->sendmsg(fd, message, flags);
     struct tdi_call call = {.kinds = what,
                             .fd = fd,

@@ -41,7 +41,7 @@ TDI_WRAPPER ssize_t write(int fd, const void *buf, size_t n)
 
 TDI_WRAPPER ssize_t writev(int fd, const struct iovec *iov, int count)
 {
-    if (!tdi_gate_concerns(TDI_CALL_WRITEV, fd) || count < 0 || count > TDI_IOV_MAX)
+    if (!tdi_gate_concerns(TDI_CALL_WRITEV, fd) || count < 0 || !tdi_pieces_sound(iov, (size_t)count))
         return tdi_real()->writev(fd, iov, count);
     struct arguments arguments = {iov, count};
     struct tdi_call call = {.kinds = TDI_CALL_WRITEV,

@@ -27,8 +27,8 @@ static inline uint64_t tdi_word_load(const struct tdi_layout *file)
 
 static inline bool tdi_word_swap(struct tdi_layout *file, uint64_t *expected, uint64_t desired)
 {
-    /* Release pairs with the acquire in tdi_word_load; acquire orders the caller's work after its tokens. seq_cst
-       since who gives tokens back then reads the requests, as who leaves does: see slots.h. */
+    /* Release pairs with the acquire in tdi_word_load; acquire orders the caller's work after its tokens.
+       seq_cst since who gives tokens back then reads the requests, as who leaves does: see slots.h. */
     return atomic_compare_exchange_strong_explicit(&file->word, expected, desired, memory_order_seq_cst,
                                                    memory_order_relaxed);
 }

@@ -64,9 +64,10 @@ int tundish_try_acquire_all(const struct tundish_demand *demands, size_t count)
     return error ? error : try_others(demands, count, count, &short_of);
 }
 
-void tdi_all_begin(struct tdi_all *all, const struct tundish_demand *demands, size_t count)
+void tdi_all_begin(struct tdi_all *all, const struct tundish_demand *demands, size_t count,
+                   const sigset_t *mask)
 {
-    *all = (struct tdi_all){.demands = demands, .count = count};
+    *all = (struct tdi_all){.demands = demands, .count = count, .mask = mask};
 }
 
 static void line_up(struct tdi_all *all, size_t i)
@@ -75,6 +76,8 @@ static void line_up(struct tdi_all *all, size_t i)
     all->waits_for = i;
     all->in_line = true;
     tdi_line_begin(&all->line, all->demands[i].bucket, n, false);
+    if (all->mask)
+        tdi_line_heed_signals(&all->line, all->mask);
 }
 
 /* Goes for the others once the line has granted; lines up where one refused. */
@@ -118,7 +121,7 @@ int tundish_acquire_all(const struct tundish_demand *demands, size_t count, uint
 {
     struct tdi_all all;
     int error;
-    tdi_all_begin(&all, demands, count);
+    tdi_all_begin(&all, demands, count, NULL);
     do
         error = tdi_all_wait(&all, deadline_ns);
     while (error == -EINTR);

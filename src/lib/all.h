@@ -15,12 +15,14 @@
 struct tdi_all {
     const struct tundish_demand *demands; /* the caller's, until the end */
     size_t count;
+    const sigset_t *mask; /* as in tdi_line_heed_signals, or NULL */
     bool in_line;
     size_t waits_for; /* the demand that is stood in line for */
     struct tdi_line line;
 };
 
-void tdi_all_begin(struct tdi_all *all, const struct tundish_demand *demands, size_t count);
+void tdi_all_begin(struct tdi_all *all, const struct tundish_demand *demands, size_t count,
+                   const sigset_t *mask);
 
 /* 0 all granted, -E2BIG, -ETIMEDOUT with nothing held, or -EINTR after a signal handler, still in line. */
 int tdi_all_wait(struct tdi_all *all, uint64_t deadline_ns);

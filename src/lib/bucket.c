@@ -39,6 +39,8 @@ uint64_t tundish_wait_time_ns(const struct tundish *bucket, uint32_t n)
     if (due_us <= now_us)
         return 0;
     uint64_t due_ns = tdi_handle_ns(bucket, due_us);
+    if (due_ns == UINT64_MAX)
+        return UINT64_MAX;
     return due_ns > now_ns ? due_ns - now_ns : 0;
 }
 

@@ -37,6 +37,9 @@ static const struct {
     {ENFILE, "too many open files in the system"},
     {EINTR, "interrupted by a signal"},
     {EBUSY, "busy"},
+    {ENOSYS, "not allowed by the kernel or a sandbox"},
+    {ENXIO, "no such device"},
+    {EBADF, "bad file descriptor"},
 };
 
 const char *tundish_strerror(int error)

@@ -31,6 +31,12 @@ void tdi_line_begin(struct tdi_line *line, struct tundish *bucket, uint32_t n, b
     tdi_queue_init(&line->waiter, own_number(bucket), n, deaf);
 }
 
+void tdi_line_heed_signals(struct tdi_line *line, const sigset_t *mask)
+{
+    line->mask = mask;
+    line->deaf = line->waiter.deaf = true;
+}
+
 /* In a forked child the parent's place in line, and what the parent drew, are not ours. */
 static void start_over_if_forked(struct tdi_line *line)
 {
@@ -156,7 +162,7 @@ static void abandon(void *argument)
 static int sleep_cancellable(struct tdi_line *line, int cancel_state)
 {
     struct sleep sleep = {.line = line, .slack_ns = tdi_futex_slack()};
-    struct timespec until = tdi_futex_until(line->wake_ns);
+    struct timespec until = line->mask ? tdi_futex_span(line->wake_ns) : tdi_futex_until(line->wake_ns);
     uint32_t expected;
     _Atomic(uint32_t) *bell = find_bell(line, &expected);
     int unused, error;
@@ -166,7 +172,8 @@ static int sleep_cancellable(struct tdi_line *line, int cancel_state)
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &sleep.cancel_type);
     tdi_cleanup_push(abandon, &sleep);
     pthread_setcancelstate(cancel_state, &unused);
-    error = tdi_futex_wait(bell, expected, &until);
+    error =
+        line->mask ? tdi_futex_sleep_with_mask(&until, line->mask) : tdi_futex_wait(bell, expected, &until);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
     tdi_cleanup_pop();
     pthread_setcanceltype(sleep.cancel_type, &unused);

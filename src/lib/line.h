@@ -6,6 +6,7 @@
 #ifndef TUNDISH_LIB_LINE_H
 #define TUNDISH_LIB_LINE_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,13 +18,20 @@ struct tdi_line {
     struct tundish *bucket;
     uint32_t n;
     bool deaf;
-    bool forked;      /* it had to start over: this is a child of whom it was begun by */
-    uint64_t wake_ns; /* when another look is worth while */
+    const sigset_t *mask; /* sleep with this one, see tdi_line_heed_signals; NULL: sleep on the bell */
+    bool forked;          /* it had to start over: this is a child of whom it was begun by */
+    uint64_t wake_ns;     /* when another look is worth while */
     struct tdi_queue_waiter waiter;
     struct tdi_repair_claims claims;
 };
 
 void tdi_line_begin(struct tdi_line *line, struct tundish *bucket, uint32_t n, bool deaf);
+
+/*
+ * For a caller that has blocked its signals and must not miss one: the waits let in what `mask` lets in.
+ * Nobody can ring such a waiter; it looks again by itself at the latest when its promise says.
+ */
+void tdi_line_heed_signals(struct tdi_line *line, const sigset_t *mask);
 
 /* Goes on as far as it goes without sleeping: 0 granted, -EINPROGRESS, -ETIMEDOUT with all given back. */
 int tdi_line_poll(struct tdi_line *line, uint64_t deadline_ns);

@@ -21,6 +21,7 @@
 
 #include "plat/cancel.h"
 #include "plat/proc.h"
+#include "plat/quiet.h"
 
 static int last_error(void)
 {
@@ -137,7 +138,10 @@ static int make_and_publish(int fd, const char *hidden, const char *path, size_t
                             tdi_file_fill *fill, void *context, void **map, struct tdi_file_facts *facts)
 {
     struct stat st;
+    struct tdi_quiet quiet;
+    tdi_quiet_begin(&quiet, SIGXFSZ); /* a limit on file sizes is -EFBIG and no death */
     int error = -posix_fallocate(fd, 0, (off_t)size);
+    tdi_quiet_end(&quiet, SIGXFSZ);
     if (error)
         return error;
     if (fchmod(fd, mode) != 0 || fstat(fd, &st) != 0)

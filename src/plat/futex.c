@@ -39,6 +39,23 @@ int tdi_futex_wait(_Atomic(uint32_t) *word, uint32_t expected, const struct time
     return result;
 }
 
+struct timespec tdi_futex_span(uint64_t wake_ns)
+{
+    uint64_t now_ns = tdi_clock_now_ns();
+    uint64_t left_ns = wake_ns > now_ns ? wake_ns - now_ns : 0;
+    return (struct timespec){(time_t)(left_ns / TDI_NS_PER_S), (long)(left_ns % TDI_NS_PER_S)};
+}
+
+int tdi_futex_sleep_with_mask(const struct timespec *span, const sigset_t *mask)
+{
+    int saved = errno;
+    struct timespec left = *span; /* the kernel writes to it */
+    const size_t kernels_mask_size = 8;
+    int result = syscall(SYS_ppoll, NULL, 0, &left, mask, kernels_mask_size) < 0 ? -errno : 0;
+    errno = saved;
+    return result;
+}
+
 unsigned long tdi_futex_slack(void)
 {
     int saved = errno;

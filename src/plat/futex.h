@@ -3,6 +3,7 @@
 #ifndef TUNDISH_PLAT_FUTEX_H
 #define TUNDISH_PLAT_FUTEX_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
@@ -16,6 +17,15 @@ struct timespec tdi_futex_until(uint64_t wake_ns);
  * kept.
  */
 int tdi_futex_wait(_Atomic(uint32_t) *word, uint32_t expected, const struct timespec *until);
+
+/*
+ * Sleeps for that span with another signal mask, changed together with going to sleep: 0, or -EINTR if a
+ * handler ran. Nobody can wake it. One system call and nothing else.
+ */
+int tdi_futex_sleep_with_mask(const struct timespec *span, const sigset_t *mask);
+
+/* The span from now to wake_ns, for that. */
+struct timespec tdi_futex_span(uint64_t wake_ns);
 
 /*
  * How late the kernel may wake the calling thread: 50 us by default, which every grant would be late by. Each

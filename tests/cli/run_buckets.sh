@@ -60,3 +60,11 @@ works create slow --rate 1/d --burst 9
 tundish run -b slow --calls connect -- \
     bash -c 'for i in 1 2 3; do bash -c "exec 3<> /dev/tcp/127.0.0.1/1"; done'
 same "$(value available slow)" 6 'tokens after three connects'
+
+# A run that is over for its command but not for a child of it, which is nobody's but by fork, is not swept.
+left=$({
+    "$bin" run --rate 5/s -- bash -c '(sleep 0.7; exec bash -c :) &'
+    "$bin" run --rate 1/s -- true
+    sleep 1.5
+} 2>&1)
+same "$left" '' 'what a child of a run said after a sweep'

@@ -710,6 +710,9 @@ START_TEST(a_stopped_waiter_delays_others_two_seconds_and_then_lines_up_again)
     struct tundish *bucket = slow_bucket(10, 9);
     struct kit_children *stopped = kit_spawn(1, wait_for_ten, bucket);
     expect_in_line(bucket, 1);
+    /* One that was stopped before it said so in the word would delay nobody. */
+    while (!(atomic_load(&bucket->file->word) & TDI_WORD_QUEUED))
+        kit_sleep_ns(MS);
     kill(kit_child_pid(stopped, 0), SIGSTOP);
     uint64_t took_ns = wait_behind_it(bucket);
     kit_expect(took_ns > 1500 * MS && took_ns < 2200 * MS + LATE_NS, "%llu ms",

@@ -3,15 +3,20 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/net_tstamp.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "guest.h"
@@ -82,6 +87,52 @@ static void handler_makes_a_begun_write_short(void)
     EXPECT(n >= 1000 && n < 500000, "%zd", n);
 }
 
+/* The time-stamps of what was sent lie in the error queue, and POLLERR says so; that is no broken connection. */
+static void error_queue_does_not_cut_a_write(void)
+{
+    int fd = guest_upload();
+    int stamps = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_ID;
+    EXPECT(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof stamps) == 0, "SO_TIMESTAMPING");
+    ssize_t n = write(fd, bytes, 30000);
+    EXPECT(n == 30000, "%zd", n);
+}
+
+/* What the kernel answers to without looking at tokens. */
+static void hopeless_calls_fail_as_the_kernel_says(void)
+{
+    int fd = guest_upload();
+    uintptr_t one = getpid() > 0; /* the compiler need not know */
+    struct msghdr *nowhere = (struct msghdr *)(8 * one);
+    EXPECT(sendmsg(fd, nowhere, 0) == -1 && errno == EFAULT, "sendmsg, errno %d", errno);
+    EXPECT(writev(fd, (struct iovec *)(8 * one), 3) == -1 && errno == EFAULT, "writev, errno %d", errno);
+    EXPECT(sendmsg(-1, nowhere, 0) == -1 && errno == EBADF, "no descriptor, errno %d", errno);
+    struct iovec all = {bytes, SIZE_MAX};
+    EXPECT(writev(fd, &all, 1) == -1 && errno == EINVAL, "all of memory, errno %d", errno);
+    int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    uint64_t start = guest_ms();
+    ssize_t n = sendto(datagrams, bytes, 200000, 0, (struct sockaddr *)&to, sizeof to);
+    EXPECT(n == -1 && errno == EMSGSIZE, "%zd, errno %d", n, errno);
+    EXPECT(guest_ms() - start < 2000, "it waited for its tokens");
+    EXPECT(guest_charged() == 0, "%u", guest_charged());
+}
+
+/* Who forbids itself system calls is left alone from then on. */
+static void seccomp_is_survived(void)
+{
+    int fd = guest_upload();
+    pid_t child = fork();
+    EXPECT(child >= 0, "fork");
+    if (child == 0) {
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0 && write(fd, bytes, 5000) == 5000)
+            syscall(SYS_exit, 0);
+        syscall(SYS_exit, 1);
+    }
+    int status;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0, "status %x", (unsigned)status);
+}
+
 static void handler_with_sa_restart_does_not_interrupt(void)
 {
     int fd = guest_upload();
@@ -142,7 +193,8 @@ static void *reset_soon(void *argument)
 {
     int fd = (int)(intptr_t)argument;
     struct linger at_once = {1, 0};
-    guest_sleep_ms(100);
+    guest_sleep_ms(
+        93); /* not when a piece is due: between the look at the socket and the send it is the send's */
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     close(fd);
     return NULL;
@@ -250,6 +302,9 @@ static const struct guest_case cases[] = {
     GUEST_CASE(handler_interrupts_a_write_that_sent_nothing, GUEST_SLOW),
     GUEST_CASE(handler_makes_a_begun_write_short, RATE("100kB/s", "1kB")),
     GUEST_CASE(handler_with_sa_restart_does_not_interrupt, RATE("100kB/s", "1kB")),
+    GUEST_CASE(error_queue_does_not_cut_a_write, RATE("100kB/s", "5kB")),
+    GUEST_CASE(hopeless_calls_fail_as_the_kernel_says, GUEST_SLOW),
+    GUEST_CASE(seccomp_is_survived, GUEST_SLOW),
     GUEST_CASE(send_timeout_ends_a_write, GUEST_SLOW),
     GUEST_CASE(cancelled_thread_gives_back_what_it_gathered, GUEST_SLOW),
     GUEST_CASE(reset_by_the_peer_is_reported, RATE("20kB/s", "1kB")),

@@ -133,7 +133,7 @@ def exports():
     names = subprocess.run(["nm", "-D", "--defined-only", "--format=posix", kit.PRELOAD], text=True,
                            stdout=subprocess.PIPE, check=True).stdout
     found = sorted(line.split()[0] for line in names.splitlines())
-    wanted = sorted(["connect", "write", "writev", "send", "sendto", "sendmsg", "__connect", "__write", "__send"])
+    wanted = sorted(["connect", "write", "writev", "send", "sendto", "sendmsg", "prctl", "__connect", "__write", "__send"])
     kit.check(found == wanted, "exports the wrapped names only", " ".join(sorted(set(found) ^ set(wanted))))
 
 
