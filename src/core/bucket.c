@@ -21,8 +21,15 @@
 #include "core/word.h"
 #include "plat/crash.h"
 
-#define TRIES 64      /* lost compare-and-swaps before the caller should let others run */
-#define PAUSES_MAX 16 /* between two of them */
+#define TRIES 64 /* lost compare-and-swaps before the caller should let others run */
+#define LOST 1   /* a compare-and-swap, in take_usual */
+
+/*
+ * Whoever loses the word pauses for so long that the winner does some dozen operations with its line in hand: two
+ * at once then cost a third of what they do when they fight for the line each time.
+ */
+#define PAUSES 48
+#define PAUSES_MAX 192
 
 void tdi_word_climb(struct tdi_layout *file, uint64_t now_us)
 {
@@ -44,8 +51,8 @@ void tdi_word_climb(struct tdi_layout *file, uint64_t now_us)
 
 static void pause_after(int losses)
 {
-    int pauses = losses < PAUSES_MAX ? losses : PAUSES_MAX;
-    for (int i = 0; i < pauses; i++)
+    int pauses = PAUSES * (losses + 1);
+    for (int i = 0; i < pauses && i < PAUSES_MAX; i++)
         tdi_atom_pause();
 }
 
@@ -138,22 +145,27 @@ static inline bool look_usual(const struct tdi_layout *file, uint64_t now_us, st
     return true;
 }
 
+/* 0 or -EAGAIN, LOST, or -EBUSY for everything unusual. */
 static inline int take_usual(struct tdi_layout *file, uint64_t now_us, uint32_t n)
 {
     struct usual seen;
     if (tdi_unlikely(!look_usual(file, now_us, &seen) || n > seen.capacity))
         return -EBUSY;
     if (seen.tokens < n)
-        return tdi_likely(tdi_word_load(file) == seen.bits) ? -EAGAIN : -EBUSY;
+        return tdi_likely(tdi_word_load(file) == seen.bits) ? -EAGAIN : LOST;
     uint64_t left = tdi_word_pack(now_us, 0, seen.tokens - n);
-    return tdi_likely(tdi_word_swap(file, &seen.bits, left)) ? 0 : -EBUSY;
+    return tdi_likely(tdi_word_swap(file, &seen.bits, left)) ? 0 : LOST;
 }
 
 int tdi_bucket_try(struct tdi_layout *file, uint64_t now_us, uint32_t n)
 {
     uint32_t taken;
     int error = take_usual(file, now_us, n);
-    return tdi_likely(error != -EBUSY) ? error : take(file, now_us, n, n, &taken);
+    if (tdi_likely(error <= 0 && error != -EBUSY))
+        return error;
+    if (error == LOST)
+        pause_after(0);
+    return take(file, now_us, n, n, &taken);
 }
 
 int tdi_bucket_try_some(struct tdi_layout *file, uint64_t now_us, uint32_t n, uint32_t *taken)
