@@ -25,8 +25,8 @@
 #define LOST 1   /* a compare-and-swap, in take_usual */
 
 /*
- * Whoever loses the word pauses for so long that the winner does some dozen operations with its line in hand: two
- * at once then cost a third of what they do when they fight for the line each time.
+ * Whoever loses the word pauses for so long that the winner does some dozen operations with its line in hand:
+ * two at once then cost a third of what they do when they fight for the line each time.
  */
 #define PAUSES 48
 #define PAUSES_MAX 192
@@ -65,7 +65,7 @@ static uint64_t reserved(const struct tdi_layout *file, const struct tdi_config 
                          struct tdi_word *seen)
 {
     struct tdi_queue_scan scan;
-    tdi_slots_scan(file, 0, now_us, 0, &scan);
+    tdi_slots_scan(file, 0, now_us, &scan);
     if (!scan.others)
         seen->bits &= ~TDI_WORD_QUEUED;
     return config->flags & TUNDISH_UNFAIR ? 0 : scan.ahead;

@@ -150,7 +150,7 @@ static enum attempt attempt(struct tdi_layout *file, struct tdi_queue_waiter *wa
     }
     if (!(seen.bits & TDI_WORD_QUEUED))
         return ATTEMPT_UNQUEUED;
-    tdi_slots_scan(file, id_of(waiter), now_us, waiter->spared, &scan);
+    tdi_slots_scan(file, id_of(waiter), now_us, &scan);
     tdi_slots_claim(&seen, &config, now_us, scan.ahead, scan.ahead_count, waiter->need, &claim);
     *due_us = claim.due_us;
     *ahead_count = scan.ahead_count;
@@ -208,8 +208,6 @@ enum tdi_queue_result tdi_queue_step(struct tdi_layout *file, struct tdi_queue_w
 {
     uint64_t due_us = now_us;
     uint32_t ahead_count = 0;
-    if (now_us - waiter->spared_us > TDI_QUEUE_SOFT_US)
-        waiter->spared = 0;
     for (int draws = 0; draws < DRAWS_MAX; draws++) {
         if (waiter->ticket == 0 && !arrive(file, waiter, now_us))
             return TDI_QUEUE_FULL;
@@ -253,8 +251,7 @@ enum tdi_queue_result tdi_queue_step(struct tdi_layout *file, struct tdi_queue_w
     return TDI_QUEUE_AGAIN;
 }
 
-void tdi_queue_spare(struct tdi_queue_waiter *waiter, uint64_t now_us)
+void tdi_queue_vouch(struct tdi_layout *file, uint32_t slot, uint64_t now_us)
 {
-    waiter->spared |= UINT64_C(1) << waiter->suspect.slot;
-    waiter->spared_us = now_us;
+    atomic_store_explicit(&file->line.vouched_us[slot], (uint32_t)now_us, memory_order_relaxed);
 }

@@ -7,7 +7,7 @@
  *     tdi_queue_init(&waiter, owner, n);
  *     while ((step = tdi_queue_step(file, &waiter, now, deadline)) is not GRANTED or TIMED_OUT)
  *         SLEEP    sleep until waiter.wake_us or until the bell of waiter.slot is not waiter.bell any more
- *         SUSPECT  ask about waiter.suspect, then tdi_queue_evict or tdi_queue_spare it
+ *         SUSPECT  ask about waiter.suspect, then tdi_queue_evict or tdi_queue_vouch for it
  *         FULL     evict slots of the dead, or sleep on the door
  *         AGAIN    the time must be newer
  *     wake the bells in waiter.ring, and the door if it is in there too
@@ -25,6 +25,7 @@
 #define TDI_QUEUE_POLL_US 20000   /* who is not due looks again after this, times its place in the line */
 #define TDI_QUEUE_LOOK_US 1000000 /* but no later than this */
 #define TDI_QUEUE_SOFT_US 5000    /* overdue by this: suspect, worth asking the kernel about */
+#define TDI_QUEUE_VOUCH_US 20000  /* who was found alive is not asked about again for this, by anybody */
 #define TDI_QUEUE_HARD_US 2000000 /* overdue by this: evicted whoever it is */
 #define TDI_QUEUE_DOOR_US 10000   /* who finds no slot looks again after this */
 
@@ -59,11 +60,9 @@ struct tdi_queue_waiter {
     uint32_t bell;   /* what the slot's bell showed before the last look */
     bool deaf;       /* nobody sleeps on the bell: an event loop */
     bool announced;
-    uint32_t stale;     /* times the clock was asked for a newer time in a row */
-    uint64_t request;   /* last value written to the slot */
-    uint64_t wake_us;   /* when the next step is worth while */
-    uint64_t spared;    /* slots whose owners lived ... */
-    uint64_t spared_us; /* ... at this time */
+    uint32_t stale;   /* times the clock was asked for a newer time in a row */
+    uint64_t request; /* last value written to the slot */
+    uint64_t wake_us; /* when the next step is worth while */
     struct tdi_queue_suspect suspect;
     struct tdi_queue_ring ring; /* gathered until the caller has woken them */
 };
@@ -84,8 +83,8 @@ void tdi_queue_evict(struct tdi_layout *file, uint32_t slot, uint64_t id, uint64
 void tdi_queue_evict_overdue(struct tdi_layout *file, uint32_t slot, uint64_t id, uint64_t now_us,
                              struct tdi_queue_ring *ring);
 
-/* The suspect lives: not to be asked about again for a while, TDI_QUEUE_SOFT_US after the last one spared. */
-void tdi_queue_spare(struct tdi_queue_waiter *waiter, uint64_t now_us);
+/* The holder of a slot lives, though it is late. Said in the file: one question is enough for all who wait. */
+void tdi_queue_vouch(struct tdi_layout *file, uint32_t slot, uint64_t now_us);
 
 /* Who holds a slot: its id, 0 if it is free. The owner's number is in the high half. */
 uint64_t tdi_queue_holder(const struct tdi_layout *file, uint32_t slot);
@@ -97,8 +96,7 @@ static inline bool tdi_queue_may_be_waiting(const struct tdi_layout *file)
 }
 
 /* Looks for a waiter that may be dead, for somebody who is refused without being in line. */
-bool tdi_queue_find_suspect(const struct tdi_layout *file, uint64_t now_us, uint64_t spared,
-                            struct tdi_queue_suspect *out);
+bool tdi_queue_find_suspect(const struct tdi_layout *file, uint64_t now_us, struct tdi_queue_suspect *out);
 
 /* Rings those whom more tokens help: after a release. */
 void tdi_queue_ring_front(struct tdi_layout *file, uint64_t now_us, struct tdi_queue_ring *ring);

@@ -40,18 +40,24 @@ bool tdi_slots_read(const struct tdi_layout *file, uint32_t i, struct tdi_slot *
     return false;
 }
 
-static void note_suspect(uint32_t i, const struct tdi_slot *slot, uint64_t now_us, uint64_t spared,
-                         struct tdi_queue_scan *out)
+static bool is_vouched_for(const struct tdi_layout *file, uint32_t i, uint64_t now_us)
+{
+    uint32_t vouched_us = atomic_load_explicit(&file->line.vouched_us[i], memory_order_relaxed);
+    int32_t since_us = (int32_t)((uint32_t)now_us - vouched_us);
+    return since_us > -TDI_QUEUE_VOUCH_US && since_us < TDI_QUEUE_VOUCH_US;
+}
+
+static void note_suspect(const struct tdi_layout *file, uint32_t i, const struct tdi_slot *slot,
+                         uint64_t now_us, struct tdi_queue_scan *out)
 {
     bool hard;
-    if ((spared >> i & 1) || !tdi_slot_is_suspect(slot->request, now_us, &hard))
+    if (!tdi_slot_is_suspect(slot->request, now_us, &hard) || (!hard && is_vouched_for(file, i, now_us)))
         return;
     out->has_suspect = true;
     out->suspect = (struct tdi_queue_suspect){i, slot->id, hard};
 }
 
-void tdi_slots_scan(const struct tdi_layout *file, uint64_t id, uint64_t now_us, uint64_t spared,
-                    struct tdi_queue_scan *out)
+void tdi_slots_scan(const struct tdi_layout *file, uint64_t id, uint64_t now_us, struct tdi_queue_scan *out)
 {
     uint32_t ticket = tdi_slot_ticket(id);
     struct tdi_slot slot;
@@ -64,7 +70,7 @@ void tdi_slots_scan(const struct tdi_layout *file, uint64_t id, uint64_t now_us,
             continue;
         out->ahead += tdi_slot_need(slot.request);
         out->ahead_count++;
-        note_suspect(i, &slot, now_us, spared, out);
+        note_suspect(file, i, &slot, now_us, out);
     }
 }
 
@@ -92,6 +98,14 @@ static void ring_bell(struct tdi_layout *file, uint32_t i, struct tdi_queue_ring
 {
     atomic_fetch_add(&file->line.bell[i], 1);
     ring->slots |= UINT64_C(1) << i;
+}
+
+/* One that is still awake after its bell changed finds it changed before it sleeps: no need to wake it. */
+static void ring_awake(struct tdi_layout *file, uint32_t i, struct tdi_queue_ring *ring)
+{
+    ring_bell(file, i, ring);
+    if (tdi_slot_is_awake(atomic_load(&file->line.request[i])))
+        ring->slots &= ~(UINT64_C(1) << i);
 }
 
 /* The waiter that comes next behind `after` (0: the first of all). */
@@ -126,14 +140,14 @@ static void ring_behind(struct tdi_layout *file, uint32_t after, uint64_t now_us
         bool hard;
         after = tdi_slot_ticket(slot.id);
         if (tdi_slot_is_awake(slot.request)) {
-            ring_bell(file, i, ring); /* it may have counted who left */
+            ring_awake(file, i, ring); /* it may have counted who left */
             continue;
         }
         if (tdi_slot_is_deaf(slot.request) || tdi_slot_is_suspect(slot.request, now_us, &hard))
             continue;
         struct tdi_word word = tdi_word_look(file);
         tdi_config_read(file, &config);
-        tdi_slots_scan(file, slot.id, now_us, 0, &scan);
+        tdi_slots_scan(file, slot.id, now_us, &scan);
         tdi_slots_claim(&word, &config, now_us, scan.ahead, scan.ahead_count, tdi_slot_need(slot.request),
                         &claim);
         int64_t sleeps_us = -(int64_t)tdi_slot_overdue_us(slot.request, now_us);
@@ -199,13 +213,12 @@ void tdi_queue_evict_overdue(struct tdi_layout *file, uint32_t slot, uint64_t id
         tdi_queue_evict(file, slot, id, now_us, ring);
 }
 
-bool tdi_queue_find_suspect(const struct tdi_layout *file, uint64_t now_us, uint64_t spared,
-                            struct tdi_queue_suspect *out)
+bool tdi_queue_find_suspect(const struct tdi_layout *file, uint64_t now_us, struct tdi_queue_suspect *out)
 {
     struct tdi_queue_scan scan;
     if (!(tdi_word_load(file) & TDI_WORD_QUEUED))
         return false;
-    tdi_slots_scan(file, 0, now_us, spared, &scan);
+    tdi_slots_scan(file, 0, now_us, &scan);
     *out = scan.suspect;
     return scan.has_suspect;
 }

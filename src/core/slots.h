@@ -87,8 +87,7 @@ struct tdi_queue_scan {
 };
 
 /* Looks at all slots for a waiter with this id; 0 asks for somebody who is not in line, behind all. */
-void tdi_slots_scan(const struct tdi_layout *file, uint64_t id, uint64_t now_us, uint64_t spared,
-                    struct tdi_queue_scan *out);
+void tdi_slots_scan(const struct tdi_layout *file, uint64_t id, uint64_t now_us, struct tdi_queue_scan *out);
 
 /* Frees slot i if it still has this id, and tells those behind; false if somebody else did. */
 bool tdi_slots_leave(struct tdi_layout *file, uint32_t i, uint64_t id, uint64_t now_us,

@@ -16,10 +16,8 @@
  * takes one of its own, whatever kind of fork it was.
  */
 struct tdi_handle_here {
-    _Atomic(uint32_t) number;    /* 0: just forked */
-    _Atomic(uint32_t) listed;    /* `instance` is ours to clear, `self` is written */
-    _Atomic(uint64_t) spared;    /* slots that refused tries found alive ... */
-    _Atomic(uint64_t) spared_us; /* ... since then */
+    _Atomic(uint32_t) number; /* 0: just forked */
+    _Atomic(uint32_t) listed; /* `instance` is ours to clear, `self` is written */
     struct tdi_instance instance;
     struct tdi_identity self;
 };

@@ -98,7 +98,7 @@ static enum tdi_queue_result step(struct tdi_line *line, uint64_t deadline_ns)
         if (now_ns >= deadline_ns) /* also where the file makes nonsense of its own time */
             return time_out(line);
         if (result == TDI_QUEUE_SUSPECT && !tdi_repair_suspect(bucket, &waiter->suspect, &waiter->ring))
-            tdi_queue_spare(waiter, now_us);
+            tdi_queue_vouch(bucket->file, waiter->suspect.slot, now_us);
         if (result == TDI_QUEUE_FULL || result == TDI_QUEUE_SLEEP)
             return result;
         tdi_atom_pause();

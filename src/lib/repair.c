@@ -106,24 +106,15 @@ void tdi_repair_instances(struct tundish *bucket, const struct tdi_identity *sel
 
 bool tdi_repair_line(struct tundish *bucket)
 {
-    struct tdi_handle_here *here = bucket->here;
     struct tdi_queue_suspect suspect;
     struct tdi_queue_ring ring = {0, false};
     uint64_t now_us = tdi_handle_now_us(bucket);
-    /* Relaxed, and racing threads may lose each other's bits: then somebody is asked about once more. */
-    uint64_t since_us = atomic_load_explicit(&here->spared_us, memory_order_relaxed);
-    uint64_t spared = atomic_load_explicit(&here->spared, memory_order_relaxed);
-    if (now_us - since_us > TDI_QUEUE_SOFT_US) {
-        atomic_store_explicit(&here->spared_us, now_us, memory_order_relaxed);
-        spared = 0;
-    }
     bool any = false;
-    while (tdi_queue_find_suspect(bucket->file, now_us, spared, &suspect)) {
+    while (tdi_queue_find_suspect(bucket->file, now_us, &suspect)) {
         if (tdi_repair_suspect(bucket, &suspect, &ring))
             any = true;
         else
-            spared |= UINT64_C(1) << suspect.slot;
+            tdi_queue_vouch(bucket->file, suspect.slot, now_us);
     }
-    atomic_store_explicit(&here->spared, spared, memory_order_relaxed);
     return any;
 }

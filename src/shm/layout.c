@@ -45,6 +45,7 @@ const struct tdi_layout_fact tdi_layout_facts[] = {
     AT(tdi_layout_line, request),
     AT(tdi_layout_line, bell),
     AT(tdi_layout_line, arrived_us),
+    AT(tdi_layout_line, vouched_us),
     SIZE(tdi_layout_instances),
     AT(tdi_layout_instances, next_owner),
     AT(tdi_layout_instances, unlisted),

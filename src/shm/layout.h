@@ -111,6 +111,7 @@ struct tdi_layout_line {
     _Atomic(uint64_t) request[TDI_LAYOUT_SLOTS];
     _Atomic(uint32_t) bell[TDI_LAYOUT_SLOTS];
     _Atomic(uint32_t) arrived_us[TDI_LAYOUT_SLOTS]; /* for whoever looks at the line; low 32 bits */
+    _Atomic(uint32_t) vouched_us[TDI_LAYOUT_SLOTS]; /* somebody asked, and the owner lived; low 32 bits */
 };
 
 struct tdi_layout {

@@ -354,7 +354,7 @@ static void after_step(struct sim *sim, struct sim_waiter *waiter)
         break;
     case TDI_QUEUE_SUSPECT:
         if (!is_repaired(sim, &waiter->line.suspect, &waiter->line.ring))
-            tdi_queue_spare(&waiter->line, waiter->step_now_us);
+            tdi_queue_vouch(sim->file, waiter->line.suspect.slot, waiter->step_now_us);
         break;
     case TDI_QUEUE_FULL:
         look_for_room(sim, waiter);
@@ -532,13 +532,12 @@ static bool is_line_repaired(struct sim *sim)
 {
     struct tdi_queue_suspect suspect;
     struct tdi_queue_ring ring = {0, false};
-    uint64_t spared = 0;
     bool any = false;
-    while (tdi_queue_find_suspect(sim->file, sim->now_us, spared, &suspect)) {
+    while (tdi_queue_find_suspect(sim->file, sim->now_us, &suspect)) {
         if (is_repaired(sim, &suspect, &ring))
             any = true;
         else
-            spared |= UINT64_C(1) << suspect.slot;
+            tdi_queue_vouch(sim->file, suspect.slot, sim->now_us);
     }
     return any;
 }

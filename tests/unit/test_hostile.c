@@ -63,7 +63,7 @@ static void look(const struct tdi_layout *file, uint64_t now_us)
     tdi_bucket_stamp(file);
     tdi_queue_count(file, now_us, &census);
     unit_expect(census.waiting <= TDI_LAYOUT_SLOTS, "%" PRIu32 " in line", census.waiting);
-    if (tdi_queue_find_suspect(file, now_us, unit_random(), &suspect))
+    if (tdi_queue_find_suspect(file, now_us, &suspect))
         unit_expect(suspect.slot < TDI_LAYOUT_SLOTS, "slot %" PRIu32, suspect.slot);
     for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++) {
         struct tdi_instance instance;
@@ -90,7 +90,7 @@ static void wait_in_line(struct tdi_layout *file, uint64_t now_us)
         if (result == TDI_QUEUE_SUSPECT && unit_chance(2))
             tdi_queue_evict(file, waiter.suspect.slot, waiter.suspect.id, now_us, &waiter.ring);
         else if (result == TDI_QUEUE_SUSPECT)
-            tdi_queue_spare(&waiter, now_us);
+            tdi_queue_vouch(file, waiter.suspect.slot, now_us);
         else if (result == TDI_QUEUE_SLEEP && unit_chance(4))
             break;
     }
