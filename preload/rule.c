@@ -18,7 +18,6 @@
 
 #include "inside.h"
 #include "lib/handle.h"
-#include "lib/open.h"
 #include "policy/env.h"
 #include "say.h"
 
@@ -250,7 +249,7 @@ void tdi_rule_leave(void)
 {
     const struct tdi_rule *r = tdi_rule();
     for (uint32_t i = 0; r != NULL && i < r->buckets; i++)
-        tdi_open_leave(r->bucket[i]);
+        tdi_handle_leave(r->bucket[i]);
 }
 
 void tdi_rule_open(int argc, char *const *argv, char *const *environ_words)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/open.h"
+#include "lib/handle.h"
 
 static const struct option long_options[] = {
     {"help", no_argument, NULL, CLI_OPTION_HELP},
@@ -100,7 +100,7 @@ static int add_bucket(struct libscols_table *table, const char *name, const char
     if (error)
         return cli_bucket_error(name, error);
     error = tundish_info(bucket, &info);
-    uint32_t processes = tdi_open_count_others(bucket);
+    uint32_t processes = tdi_handle_count_others(bucket);
     tundish_close(bucket);
     return error ? cli_bucket_error(name, error) : add_line(table, name, &info, processes);
 }

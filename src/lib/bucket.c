@@ -6,7 +6,6 @@
 #include "core/bucket.h"
 #include "lib/cancel.h"
 #include "lib/handle.h"
-#include "lib/open.h"
 #include "lib/repair.h"
 #include "plat/file.h"
 

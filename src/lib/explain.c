@@ -9,7 +9,6 @@
 #include <tundish/tundish.h>
 
 #include "lib/name.h"
-#include "lib/open.h"
 #include "shm/store.h"
 
 static void explain_file(const char *path, char *buf, size_t len)

@@ -30,6 +30,23 @@ struct tundish {
     uint64_t inode;
 };
 
+/* A handle without a bucket yet: 0 or -ENOMEM; and back. */
+int tdi_handle_new(struct tundish **out);
+void tdi_handle_free(struct tundish *bucket);
+
+/* Notes an entry as this process's. */
+void tdi_handle_list(struct tundish *bucket, const struct tdi_instance *instance,
+                     const struct tdi_identity *self);
+
+/* Entries whose processes may live. */
+uint32_t tdi_handle_count_live(const struct tdi_layout *file);
+
+/* Processes that may live and have the bucket open, without the calling one. */
+uint32_t tdi_handle_count_others(const struct tundish *bucket);
+
+/* Clears this process's entry and leaves the handle as it is: for the end of a process that never closes. */
+void tdi_handle_leave(struct tundish *bucket);
+
 /* Slow part of tdi_handle_enter. */
 void tdi_handle_enter_now(struct tundish *bucket);
 

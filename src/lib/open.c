@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From a name to a handle and back. A new file gets its maker's entry before it gets its name, so that a
- * bucket without a living entry is one that nobody uses. Handles are pages of their own: opening allocates
- * nothing from malloc, since it also happens before main inside other programs.
+ * bucket without a living entry is one that nobody uses.
  */
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +12,6 @@
 #include "lib/cancel.h"
 #include "lib/handle.h"
 #include "lib/name.h"
-#include "lib/open.h"
 #include "lib/repair.h"
 #include "shm/store.h"
 
@@ -70,112 +68,11 @@ static void fill(void *map, void *context)
     tdi_instance_enter(file, &making->self, making->number, &making->instance);
 }
 
-static int new_handle(struct tundish **out)
-{
-    void *handle, *here;
-    int error = tdi_file_map_nameless(sizeof(struct tundish), TDI_FILE_COPIED, &handle);
-    if (error)
-        return error;
-    error = tdi_file_map_nameless(sizeof(struct tdi_handle_here), TDI_FILE_WIPED, &here);
-    if (error) {
-        tdi_file_unmap(handle, sizeof(struct tundish));
-        return error;
-    }
-    *out = handle;
-    (*out)->here = here;
-    return 0;
-}
-
-static void free_handle(struct tundish *bucket)
-{
-    tdi_file_unmap(bucket->here, sizeof *bucket->here);
-    tdi_file_unmap(bucket, sizeof *bucket);
-}
-
-static void list(struct tundish *bucket, const struct tdi_instance *instance, const struct tdi_identity *self)
-{
-    bucket->here->instance = *instance;
-    bucket->here->self = *self;
-    /* Pairs with the acquires in tdi_open_leave and tdi_handle_identify. */
-    atomic_store_explicit(&bucket->here->listed, 1, memory_order_release);
-}
-
 /* The maker's place was taken before the file was seen. */
 static void take_place(struct tundish *bucket, const struct making *making)
 {
     atomic_store_explicit(&bucket->here->number, making->number, memory_order_relaxed);
-    list(bucket, &making->instance, &making->self);
-}
-
-void tdi_handle_identify(const struct tundish *bucket, struct tdi_identity *out)
-{
-    /* Pairs with the release in list. */
-    if (atomic_load_explicit(&bucket->here->listed, memory_order_acquire))
-        *out = bucket->here->self;
-    else
-        tdi_proc_identify(out);
-}
-
-void tdi_handle_enter_now(struct tundish *bucket)
-{
-    struct tdi_layout *file = bucket->file;
-    struct tdi_identity self;
-    struct tdi_instance instance;
-    uint32_t none = 0, number = tdi_instance_number(file);
-    if (!atomic_compare_exchange_strong_explicit(&bucket->here->number, &none, number, memory_order_relaxed,
-                                                 memory_order_relaxed))
-        return; /* another thread, or whom this signal handler interrupted, is at it */
-    tdi_proc_identify(&self);
-    int error = tdi_instance_enter(file, &self, number, &instance);
-    if (error) {
-        tdi_repair_instances(bucket, &self);
-        error = tdi_instance_enter(file, &self, number, &instance);
-    }
-    if (error)
-        tdi_instance_count_unlisted(file);
-    else
-        list(bucket, &instance, &self);
-}
-
-uint32_t tdi_open_count_live(const struct tdi_layout *file)
-{
-    struct tdi_identity self, who;
-    struct tdi_instance instance;
-    uint32_t live = 0;
-    tdi_proc_identify(&self);
-    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
-        if (tdi_instance_get(file, i, &instance, &who) && tdi_proc_may_live(&who, &self))
-            live++;
-    return live;
-}
-
-static bool is_same_process(const struct tdi_identity *a, const struct tdi_identity *b)
-{
-    return a->pid == b->pid && a->start_time == b->start_time && a->pid_namespace == b->pid_namespace;
-}
-
-/* Whether an entry before this one is the same process's: another handle, or that of the launcher it was. */
-static bool is_counted(const struct tdi_layout *file, uint32_t index, const struct tdi_identity *who)
-{
-    struct tdi_identity other;
-    struct tdi_instance instance;
-    for (uint32_t i = 0; i < index; i++)
-        if (tdi_instance_get(file, i, &instance, &other) && is_same_process(&other, who))
-            return true;
-    return false;
-}
-
-uint32_t tdi_open_count_others(const struct tundish *bucket)
-{
-    struct tdi_identity self, who;
-    struct tdi_instance instance;
-    uint32_t others = 0;
-    tdi_handle_identify(bucket, &self);
-    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
-        if (tdi_instance_get(bucket->file, i, &instance, &who) && !is_same_process(&who, &self) &&
-            !is_counted(bucket->file, i, &who) && tdi_proc_may_live(&who, &self))
-            others++;
-    return others;
+    tdi_handle_list(bucket, &making->instance, &making->self);
 }
 
 static bool is_our_boot(const struct tdi_layout *file, const struct tdi_clock_base *base,
@@ -188,8 +85,7 @@ static bool is_our_boot(const struct tdi_layout *file, const struct tdi_clock_ba
     return unknown && base->shift_us + boot_us() + second >= (int64_t)tdi_bucket_stamp(file);
 }
 
-/* The shift between the machine's boot time and the bucket's; after a reboot time goes on where it stopped.
- */
+/* From the machine's boot time to the bucket's; after a reboot time goes on where it stopped. */
 static int64_t find_shift(struct tdi_layout *file)
 {
     struct tdi_clock_base base, next;
@@ -204,7 +100,8 @@ static int64_t find_shift(struct tdi_layout *file)
     }
 }
 
-int tdi_open_check(const struct tdi_layout *file)
+/* Whether the configuration in the file is one this library would have written. */
+static int check_file(const struct tdi_layout *file)
 {
     struct tdi_config config;
     tdi_config_read(file, &config);
@@ -236,7 +133,7 @@ static void watch_forks(void)
 static int attach(struct tdi_layout *file, const struct tdi_file_facts *facts, struct tundish **out)
 {
     struct tundish *bucket;
-    int error = tdi_proc_boottime_offset_known() ? new_handle(&bucket) : -ENOTSUP;
+    int error = tdi_proc_boottime_offset_known() ? tdi_handle_new(&bucket) : -ENOTSUP;
     if (error)
         return error;
     watch_forks();
@@ -284,7 +181,7 @@ static int open_existing(struct tundish **out, const char *name)
         error = tdi_store_map(path, &file, &facts, &fault);
     if (error)
         return error;
-    error = tdi_open_check(file);
+    error = check_file(file);
     if (!error)
         error = attach(file, &facts, out);
     if (error)
@@ -346,20 +243,13 @@ int tundish_create_private(struct tundish **out, const struct tundish_options *o
     return error;
 }
 
-void tdi_open_leave(struct tundish *bucket)
-{
-    /* Acquire pairs with the release in list. */
-    if (atomic_exchange_explicit(&bucket->here->listed, 0, memory_order_acquire))
-        tdi_instance_leave(bucket->file, &bucket->here->instance);
-}
-
 void tundish_close(struct tundish *bucket)
 {
     if (!bucket)
         return;
-    tdi_open_leave(bucket);
+    tdi_handle_leave(bucket);
     tdi_store_unmap(bucket->file);
-    free_handle(bucket);
+    tdi_handle_free(bucket);
 }
 
 int tundish_unlink(const char *name)

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <tundish/tundish.h>
 
+#include "lib/handle.h"
 #include "lib/name.h"
-#include "lib/open.h"
 #include "plat/file.h"
 #include "shm/store.h"
 
@@ -24,7 +24,7 @@ static bool is_over(const char *path, struct tdi_file_facts *facts)
     enum tdi_store_fault fault;
     if (tdi_store_map(path, &file, facts, &fault) != 0)
         return false;
-    bool over = tdi_instance_unlisted(file) == 0 && tdi_open_count_live(file) == 0;
+    bool over = tdi_instance_unlisted(file) == 0 && tdi_handle_count_live(file) == 0;
     tdi_store_unmap(file);
     return over;
 }

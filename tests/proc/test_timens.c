@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "lib/handle.h"
-#include "lib/open.h"
 #include "lib/sweep.h"
 #include "proc/proc.h"
 
@@ -66,7 +65,7 @@ static void tell(int out, int in, struct tundish *bucket, int error)
         tundish_info(bucket, &info);
         story.age_ns = info.age_ns;
         story.available = info.available;
-        story.living = tdi_open_count_live(bucket->file);
+        story.living = tdi_handle_count_live(bucket->file);
         story.swept = tdi_sweep();
     }
     /* A run's bucket of each side that the other side has not opened. */
@@ -167,7 +166,7 @@ START_TEST(both_sides_of_a_time_namespace_see_the_same_time_and_each_other)
     listen_to(&setting->talk, &story);
     uint64_t after_ns = tundish_now_ns();
     struct tundish_info info = proc_info(bucket);
-    uint32_t living = tdi_open_count_live(bucket->file);
+    uint32_t living = tdi_handle_count_live(bucket->file);
     int swept = tdi_sweep();
     ck_assert_int_eq(write(setting->talk.to_child[1], "x", 1), 1);
     kit_collect(between, 30 * KIT_SECOND);
