@@ -26,7 +26,7 @@
 
 #define TASKS_MAX 64
 #define BLOCK 200
-#define SETTLE_NS (UINT64_C(100) * 1000 * 1000) /* all tasks are up and in line by then */
+#define SETTLE_MAX_NS (UINT64_C(400) * 1000 * 1000) /* sixty-four processes are up and in line by then */
 
 enum way {
     WAY_LINE,
@@ -227,13 +227,18 @@ static uint32_t bells_of(const struct run *run)
     return sum;
 }
 
+static uint64_t settling_ns(uint64_t ns)
+{
+    return ns / 2 < SETTLE_MAX_NS ? ns / 2 : SETTLE_MAX_NS;
+}
+
 static struct figures measure(enum way way, bool processes, uint32_t tasks, uint32_t rate, uint64_t ns)
 {
     struct tundish_options options = TUNDISH_OPTIONS_INIT(1, rate);
     struct rusage before, after;
     struct figures out = {0};
     options.initial = 0;
-    size_t room = (size_t)((double)(ns + 4 * SETTLE_NS) / 1e9 * rate) + 1000;
+    size_t room = (size_t)((double)(ns + 4 * SETTLE_MAX_NS) / 1e9 * rate) + 1000;
     struct run *run = mmap(NULL, sizeof *run + room * sizeof *run->grants, PROT_READ | PROT_WRITE,
                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (run == MAP_FAILED)
@@ -242,7 +247,7 @@ static struct figures measure(enum way way, bool processes, uint32_t tasks, uint
     int error = tundish_create_private(&run->bucket, &options);
     if (error)
         bench_fail("tundish_create_private", error);
-    run->from_ns = tundish_now_ns() + SETTLE_NS;
+    run->from_ns = tundish_now_ns() + settling_ns(ns);
     run->until_ns = run->from_ns + ns;
     getrusage(processes ? RUSAGE_CHILDREN : RUSAGE_SELF, &before);
     uint32_t bells = bells_of(run);
@@ -264,7 +269,7 @@ static struct figures measure(enum way way, bool processes, uint32_t tasks, uint
     out.jain = jain_of(run, first, end);
     if (end > first)
         find_lateness(run, first, end, &out);
-    out.cpu_percent = 100 * (cpu_s(&after) - cpu_s(&before)) / ((double)(ns + SETTLE_NS) / 1e9);
+    out.cpu_percent = 100 * (cpu_s(&after) - cpu_s(&before)) / ((double)(ns + settling_ns(ns)) / 1e9);
     out.wakes = (double)(after.ru_nvcsw - before.ru_nvcsw) / (double)(all ? all : 1);
     out.bells = (double)(bells_of(run) - bells) / (double)(all ? all : 1);
     tundish_close(run->bucket);
