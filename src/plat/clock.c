@@ -204,14 +204,3 @@ void tdi_clock_force(enum tdi_clock_source source)
     atomic_store_explicit(&source_decided, (int)source, memory_order_relaxed);
     tdi_clock_forget();
 }
-
-int tdi_clock_sleep_until(uint64_t wake_ns)
-{
-    uint64_t here_ns = wake_ns + (uint64_t)tdi_proc_boottime_offset_ns();
-    const uint64_t most_s = INT32_MAX; /* also fits a 32-bit time_t; the caller looks again anyway */
-    struct timespec until = {.tv_sec = (time_t)(here_ns / TDI_NS_PER_S),
-                             .tv_nsec = (long)(here_ns % TDI_NS_PER_S)};
-    if (here_ns / TDI_NS_PER_S > most_s)
-        until.tv_sec = (time_t)most_s;
-    return -clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &until, NULL);
-}

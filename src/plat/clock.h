@@ -48,9 +48,6 @@ void tdi_clock_forget(void);
 /* For tests: use this source from now on. */
 void tdi_clock_force(enum tdi_clock_source source);
 
-/* Sleeps until the clock shows wake_ns: 0, or -EINTR after a signal handler ran. A cancellation point. */
-int tdi_clock_sleep_until(uint64_t wake_ns);
-
 static inline uint64_t tdi_clock_ticks(void)
 {
 #if defined(__x86_64__)

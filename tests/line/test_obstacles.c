@@ -26,15 +26,6 @@ static void *wait_long(void *bucket)
     return NULL;
 }
 
-static void expect_in_line(const struct tundish *bucket, uint32_t waiting)
-{
-    uint64_t end_ns = kit_now_ns() + 10 * KIT_SECOND;
-    while (proc_info(bucket).waiting != waiting) {
-        ck_assert_msg(kit_now_ns() < end_ns, "%u in line instead of %u", proc_info(bucket).waiting, waiting);
-        kit_sleep_ns(KIT_MILLISECOND);
-    }
-}
-
 /* A child that stops itself once so many of its threads stand in line. */
 static pid_t stopped_child(struct tundish *bucket, uint32_t threads)
 {
@@ -48,7 +39,7 @@ static pid_t stopped_child(struct tundish *bucket, uint32_t threads)
         for (;;)
             pause();
     }
-    expect_in_line(bucket, threads);
+    proc_expect_in_line(bucket, threads);
     while (!(atomic_load(&bucket->file->word) & TDI_WORD_QUEUED))
         kit_sleep_ns(KIT_MILLISECOND);
     ck_assert_int_eq(kill(child, SIGSTOP), 0);

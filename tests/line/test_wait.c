@@ -44,15 +44,6 @@ static struct tundish *bucket_of(uint32_t capacity, uint32_t per_second, uint32_
     return proc_create_private(&options);
 }
 
-static void expect_in_line(const struct tundish *bucket, uint32_t waiting)
-{
-    uint64_t end_ns = kit_now_ns() + 10 * KIT_SECOND;
-    while (proc_info(bucket).waiting != waiting) {
-        kit_expect(kit_now_ns() < end_ns, "%u in line instead of %u", proc_info(bucket).waiting, waiting);
-        kit_sleep_ns(MS);
-    }
-}
-
 /* One acquire in a thread of its own. */
 struct asking {
     struct tundish *bucket;
@@ -176,7 +167,7 @@ START_TEST(whoever_sleeps_for_an_hour_hears_of_more_tokens_at_once)
         options.initial = 0;
         struct tundish *bucket = proc_create_private(&options);
         start_asking(&asking, bucket, 5, LONG_NS);
-        expect_in_line(bucket, 1);
+        proc_expect_in_line(bucket, 1);
         kit_sleep_ns(20 * MS);
         uint64_t told_ns = kit_now_ns();
         news[_i](bucket);
@@ -194,7 +185,7 @@ START_TEST(whoever_stands_far_behind_is_served_as_soon_as_it_can_be)
     struct tundish *bucket = slow_bucket(100, 0);
     for (unsigned i = 0; i < 20; i++) {
         start_asking(&asking[i], bucket, 5, LONG_NS);
-        expect_in_line(bucket, i + 1);
+        proc_expect_in_line(bucket, i + 1);
     }
     uint64_t told_ns = kit_now_ns();
     tundish_release(bucket, 100);
@@ -212,9 +203,9 @@ START_TEST(a_cancelled_head_lets_the_next_move_up_at_once)
     struct asking head, next;
     struct tundish *bucket = slow_bucket(100, 50);
     start_asking(&head, bucket, 90, KIT_SECOND);
-    expect_in_line(bucket, 1);
+    proc_expect_in_line(bucket, 1);
     start_asking(&next, bucket, 40, LONG_NS);
-    expect_in_line(bucket, 2);
+    proc_expect_in_line(bucket, 2);
     pthread_join(head.thread, NULL);
     expect_served(&next);
     kit_expect(head.error == -ETIMEDOUT, "%s", tundish_strerror(head.error));
@@ -236,7 +227,7 @@ START_TEST(a_crowd_that_comes_at_once_keeps_its_places)
         struct tundish *bucket = slow_bucket(100, 0);
         for (unsigned i = 0; i < CROWD; i++)
             start_asking(&asking[i], bucket, 1, LONG_NS);
-        expect_in_line(bucket, CROWD);
+        proc_expect_in_line(bucket, CROWD);
         kit_sleep_ns(100 * MS);
         uint32_t tickets = atomic_load(&bucket->file->line.ticket);
         tundish_release(bucket, CROWD);
@@ -254,9 +245,9 @@ START_TEST(two_handles_of_one_bucket_share_its_line)
     struct tundish *one = proc_create("two-handles", &options), *other = proc_open("two-handles");
     struct asking asking[2];
     start_asking(&asking[0], one, 5, LONG_NS);
-    expect_in_line(other, 1);
+    proc_expect_in_line(other, 1);
     start_asking(&asking[1], other, 5, LONG_NS);
-    expect_in_line(one, 2);
+    proc_expect_in_line(one, 2);
     tundish_release(other, 5);
     expect_served(&asking[0]);
     kit_expect(proc_info(one).waiting == 1, "the second is still there");
@@ -378,9 +369,9 @@ START_TEST(a_cancelled_thread_gives_everything_back)
     for (unsigned i = 0; i < 20; i++) {
         struct asking asking = {.bucket = bucket, .n = i % 2 ? 7 : 25, .error = 1}, behind;
         kit_expect(pthread_create(&asking.thread, NULL, ask_for_ever, &asking) == 0, "no thread");
-        expect_in_line(bucket, 1);
+        proc_expect_in_line(bucket, 1);
         start_asking(&behind, bucket, 6, LONG_NS);
-        expect_in_line(bucket, 2);
+        proc_expect_in_line(bucket, 2);
         if (i % 3)
             kit_sleep_ns(MS);
         cancel_and_join(&asking);
@@ -410,7 +401,7 @@ START_TEST(a_thread_that_is_not_to_be_cancelled_waits_on)
     struct tundish *bucket = slow_bucket(10, 0);
     struct asking asking = {.bucket = bucket, .n = 5, .error = 1};
     kit_expect(pthread_create(&asking.thread, NULL, ask_uncancellably, &asking) == 0, "no thread");
-    expect_in_line(bucket, 1);
+    proc_expect_in_line(bucket, 1);
     kit_expect(pthread_cancel(asking.thread) == 0, "cancel");
     kit_sleep_ns(50 * MS);
     kit_expect(proc_info(bucket).waiting == 1, "it left the line");
@@ -664,7 +655,7 @@ static uint64_t wait_behind_it(struct tundish *bucket)
 static void kill_in_line(struct tundish *bucket)
 {
     struct kit_children *victim = kit_spawn(1, wait_for_ten, bucket);
-    expect_in_line(bucket, 1);
+    proc_expect_in_line(bucket, 1);
     kit_child_kill(victim, 0);
     kit_collect(victim, KIT_SECOND);
 }
@@ -709,7 +700,7 @@ START_TEST(a_stopped_waiter_delays_others_two_seconds_and_then_lines_up_again)
 {
     struct tundish *bucket = slow_bucket(10, 9);
     struct kit_children *stopped = kit_spawn(1, wait_for_ten, bucket);
-    expect_in_line(bucket, 1);
+    proc_expect_in_line(bucket, 1);
     /* One that was stopped before it said so in the word would delay nobody. */
     while (!(atomic_load(&bucket->file->word) & TDI_WORD_QUEUED))
         kit_sleep_ns(MS);
@@ -759,7 +750,7 @@ START_TEST(a_dead_waiter_of_another_pid_namespace_is_evicted_after_two_seconds)
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             _exit(wait_for_ten(0, bucket));
         }
-        expect_in_line(bucket, 1);
+        proc_expect_in_line(bucket, 1);
         kill(inner, SIGKILL);
         waitpid(inner, NULL, 0);
         _exit(0);

@@ -59,6 +59,15 @@ struct tundish_info proc_info(const struct tundish *bucket)
     return info;
 }
 
+void proc_expect_in_line(const struct tundish *bucket, uint32_t waiting)
+{
+    uint64_t end_ns = kit_now_ns() + 10 * KIT_SECOND;
+    while (proc_info(bucket).waiting != waiting) {
+        kit_expect(kit_now_ns() < end_ns, "%u in line instead of %u", proc_info(bucket).waiting, waiting);
+        kit_sleep_ns(KIT_MILLISECOND);
+    }
+}
+
 unsigned proc_count_files(const char *directory)
 {
     unsigned count = 0;

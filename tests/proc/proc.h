@@ -21,6 +21,9 @@ struct tundish *proc_create_private(const struct tundish_options *options);
 struct tundish *proc_open(const char *name);
 struct tundish_info proc_info(const struct tundish *bucket);
 
+/* Waits until so many acquires stand in line, failing the test after ten seconds. */
+void proc_expect_in_line(const struct tundish *bucket, uint32_t waiting);
+
 /* Entries of a directory, hidden ones included. */
 unsigned proc_count_files(const char *directory);
 

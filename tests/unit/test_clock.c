@@ -104,13 +104,6 @@ START_TEST(reading_the_clock_keeps_errno)
 }
 END_TEST
 
-START_TEST(a_deadline_in_the_past_is_not_slept_for)
-{
-    ck_assert_int_eq(tdi_clock_sleep_until(0), 0);
-    ck_assert_int_eq(tdi_clock_sleep_until(tdi_clock_now_ns()), 0);
-}
-END_TEST
-
 #if defined(__x86_64__)
 /* In a process where reading the counter is a segmentation fault, and so is the kernel's clock in user space.
  */
@@ -149,7 +142,6 @@ static Suite *the_clock(void)
     tcase_add_test(reading, a_forgotten_clock_reads_the_kernels_and_learns_anew);
     tcase_add_test(reading, a_clock_caught_in_an_update_still_shows_the_time);
     tcase_add_test(reading, reading_the_clock_keeps_errno);
-    tcase_add_test(reading, a_deadline_in_the_past_is_not_slept_for);
 #if defined(__x86_64__)
     tcase_add_test(reading, a_process_that_may_not_read_the_counter_never_does);
 #endif
