@@ -70,12 +70,17 @@ void tdi_all_begin(struct tdi_all *all, const struct tundish_demand *demands, si
     *all = (struct tdi_all){.demands = demands, .count = count, .mask = mask};
 }
 
+void tdi_all_begin_deaf(struct tdi_all *all, const struct tundish_demand *demands, size_t count)
+{
+    *all = (struct tdi_all){.demands = demands, .count = count, .deaf = true};
+}
+
 static void line_up(struct tdi_all *all, size_t i)
 {
     uint32_t n = (uint32_t)demanded(all->demands, all->count, i);
     all->waits_for = i;
     all->in_line = true;
-    tdi_line_begin(&all->line, all->demands[i].bucket, n, false);
+    tdi_line_begin(&all->line, all->demands[i].bucket, n, all->deaf);
     if (all->mask)
         tdi_line_heed_signals(&all->line, all->mask);
 }
@@ -102,6 +107,20 @@ int tdi_all_wait(struct tdi_all *all, uint64_t deadline_ns)
     while (error == -EAGAIN) {
         error = tdi_line_wait(&all->line, deadline_ns);
         if (error == -EINTR)
+            return error;
+        all->in_line = false;
+        if (error == 0)
+            error = try_rest(all, all->waits_for, deadline_ns);
+    }
+    return error;
+}
+
+int tdi_all_poll(struct tdi_all *all, uint64_t deadline_ns)
+{
+    int error = all->in_line ? -EAGAIN : try_rest(all, all->count, deadline_ns);
+    while (error == -EAGAIN) {
+        error = tdi_line_poll(&all->line, deadline_ns);
+        if (error == -EINPROGRESS)
             return error;
         all->in_line = false;
         if (error == 0)

@@ -16,6 +16,7 @@ struct tdi_all {
     const struct tundish_demand *demands; /* the caller's, until the end */
     size_t count;
     const sigset_t *mask; /* as in tdi_line_heed_signals, or NULL */
+    bool deaf;            /* nobody sleeps for it, it is polled */
     bool in_line;
     size_t waits_for; /* the demand that is stood in line for */
     struct tdi_line line;
@@ -26,6 +27,17 @@ void tdi_all_begin(struct tdi_all *all, const struct tundish_demand *demands, si
 
 /* 0 all granted, -E2BIG, -ETIMEDOUT with nothing held, or -EINTR after a signal handler, still in line. */
 int tdi_all_wait(struct tdi_all *all, uint64_t deadline_ns);
+
+/* The same without a thread of its own: to be polled, and worth it again at tdi_all_next_ns. */
+void tdi_all_begin_deaf(struct tdi_all *all, const struct tundish_demand *demands, size_t count);
+
+/* 0 all granted, -E2BIG, -ETIMEDOUT with nothing held, or -EINPROGRESS. Never sleeps. */
+int tdi_all_poll(struct tdi_all *all, uint64_t deadline_ns);
+
+static inline uint64_t tdi_all_next_ns(const struct tdi_all *all)
+{
+    return all->in_line ? all->line.wake_ns : 0;
+}
 
 /* Leaves the line. Fine in any state; what was granted stays. */
 void tdi_all_end(struct tdi_all *all);

@@ -18,6 +18,7 @@
 
 #define SLACK_NS 1UL
 #define NS_PER_DOOR (TDI_QUEUE_DOOR_US * TDI_NS_PER_US)
+#define NS_PER_DEAF_LOOK 50000000UL /* nobody can tell it that the rate was changed: it sees by itself */
 
 static uint32_t own_number(struct tundish *bucket)
 {
@@ -121,7 +122,7 @@ int tdi_line_poll(struct tdi_line *line, uint64_t deadline_ns)
     uint64_t most_ns = now_ns + NS_PER_DOOR;
     line->wake_ns = deadline_ns;
     if (result == TDI_QUEUE_SLEEP) {
-        most_ns = now_ns + TDI_QUEUE_LOOK_US * TDI_NS_PER_US;
+        most_ns = now_ns + (line->deaf ? NS_PER_DEAF_LOOK : TDI_QUEUE_LOOK_US * TDI_NS_PER_US);
         line->wake_ns = tdi_handle_ns(line->bucket, line->waiter.wake_us);
     }
     line->wake_ns = earlier(line->wake_ns, most_ns);

@@ -101,7 +101,8 @@ static bool is_gone(uint32_t pid)
         return errno == ESRCH || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
     int state = tdi_cancel_disable(); /* callers may hold tokens */
     struct pollfd exited = {.fd = fd, .events = POLLIN};
-    bool gone = poll(&exited, 1, 0) == 1;
+    const struct timespec at_once = {0, 0};
+    bool gone = syscall(SYS_ppoll, &exited, 1, &at_once, NULL, 0) == 1; /* a preloaded poll() is not for us */
     close(fd);
     tdi_cancel_restore(state);
     return gone;
