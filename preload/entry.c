@@ -10,6 +10,7 @@
 
 #include "inside.h"
 #include "policy/policy.h"
+#include "ready/debt.h"
 #include "real.h"
 #include "rule.h"
 #include "say.h"
@@ -27,13 +28,14 @@ __attribute__((constructor)) static void enter(int argc, char **argv, char **env
     (void)tdi_real();
     tdi_say_to();
     tdi_inside.house++;
-    tdi_rule_open(argc, argv, environ_words);
+    tdi_rules_open(argc, argv, environ_words);
     tdi_inside.house--;
     errno = saved_errno;
 }
 
 __attribute__((destructor)) static void leave(void)
 {
-    tdi_rule_report();
-    tdi_rule_leave();
+    tdi_rules_report();
+    tdi_debt_leave();
+    tdi_rules_leave();
 }

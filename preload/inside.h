@@ -6,10 +6,17 @@
 #ifndef TUNDISH_PRELOAD_INSIDE_H
 #define TUNDISH_PRELOAD_INSIDE_H
 
+#include <stdint.h>
+
 struct tdi_inside {
     int house; /* > 0: our own housekeeping runs (dlsym, opening buckets); its calls are passed on as they are
                 */
     int road;  /* > 0: a call of the program is on the road; a forked child must keep what that call holds */
+    uint32_t waits;    /* how often the program has waited for events */
+    uint32_t refusals; /* how often it was told EAGAIN for one socket since it last did */
+    uint32_t refused_at;
+    uint64_t refused_key;
+    uint32_t alone_at; /* `waits` when it last waited for a single connection, see ready/company.h */
 };
 
 extern _Thread_local struct tdi_inside tdi_inside;

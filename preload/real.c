@@ -12,58 +12,11 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "inside.h"
+#include "raw.h"
 
 _Thread_local struct tdi_inside tdi_inside __attribute__((tls_model("initial-exec")));
-
-static int raw_connect(int fd, const struct sockaddr *address, socklen_t len)
-{
-    return (int)syscall(SYS_connect, fd, address, len);
-}
-
-static ssize_t raw_write(int fd, const void *buf, size_t n)
-{
-    return syscall(SYS_write, fd, buf, n);
-}
-
-static ssize_t raw_writev(int fd, const struct iovec *iov, int count)
-{
-    return syscall(SYS_writev, fd, iov, count);
-}
-
-static ssize_t raw_sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
-                          socklen_t len)
-{
-    return syscall(SYS_sendto, fd, buf, n, flags, to, len);
-}
-
-static ssize_t raw_send(int fd, const void *buf, size_t n, int flags)
-{
-    return raw_sendto(fd, buf, n, flags, NULL, 0);
-}
-
-static ssize_t raw_sendmsg(int fd, const struct msghdr *message, int flags)
-{
-    return syscall(SYS_sendmsg, fd, message, flags);
-}
-
-static int raw_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
-{
-    return (int)syscall(SYS_prctl, option, a, b, c, d);
-}
-
-static const struct tdi_real raw = {
-    .connect = raw_connect,
-    .write = raw_write,
-    .writev = raw_writev,
-    .send = raw_send,
-    .sendto = raw_sendto,
-    .sendmsg = raw_sendmsg,
-    .prctl = raw_prctl,
-};
 
 static struct tdi_real found;
 static atomic_int filling;                       /* 1 once somebody writes to `found` */
@@ -80,7 +33,7 @@ static void look_up(void *slot, const char *name)
 static const struct tdi_real *fill(void)
 {
     int saved_errno = errno;
-    struct tdi_real mine = raw;
+    struct tdi_real mine = tdi_raw;
     tdi_inside.house++;
     look_up(&mine.connect, "connect");
     look_up(&mine.write, "write");
@@ -88,6 +41,80 @@ static const struct tdi_real *fill(void)
     look_up(&mine.send, "send");
     look_up(&mine.sendto, "sendto");
     look_up(&mine.sendmsg, "sendmsg");
+    look_up(&mine.pwrite, "pwrite");
+    look_up(&mine.pwritev, "pwritev");
+    look_up(&mine.sendmmsg, "sendmmsg");
+    look_up(&mine.sendfile, "sendfile");
+    look_up(&mine.splice, "splice");
+    look_up(&mine.vmsplice, "vmsplice");
+    look_up(&mine.tee, "tee");
+    look_up(&mine.copy_file_range, "copy_file_range");
+    look_up(&mine.syscall, "syscall");
+    look_up(&mine.read, "read");
+    look_up(&mine.readv, "readv");
+    look_up(&mine.pread, "pread");
+    look_up(&mine.preadv, "preadv");
+    look_up(&mine.recv, "recv");
+    look_up(&mine.recvfrom, "recvfrom");
+    look_up(&mine.recvmsg, "recvmsg");
+    look_up(&mine.recvmmsg, "recvmmsg");
+    look_up(&mine.epoll_create, "epoll_create");
+    look_up(&mine.epoll_create1, "epoll_create1");
+    look_up(&mine.epoll_ctl, "epoll_ctl");
+    look_up(&mine.epoll_wait, "epoll_wait");
+    look_up(&mine.epoll_pwait, "epoll_pwait");
+    look_up(&mine.poll, "poll");
+    look_up(&mine.ppoll, "ppoll");
+    look_up(&mine.select, "select");
+    look_up(&mine.pselect, "pselect");
+    look_up(&mine.close, "close");
+    look_up(&mine.dup, "dup");
+    look_up(&mine.dup2, "dup2");
+    look_up(&mine.dup3, "dup3");
+    look_up(&mine.fcntl, "fcntl");
+    look_up(&mine.accept, "accept");
+    look_up(&mine.accept4, "accept4");
+    look_up(&mine.socket, "socket");
+    look_up(&mine.socketpair, "socketpair");
+    look_up(&mine.fclose, "fclose");
+    look_up(&mine.freopen, "freopen");
+    look_up(&mine.execve, "execve");
+    look_up(&mine.execv, "execv");
+    look_up(&mine.execvp, "execvp");
+    look_up(&mine.execvpe, "execvpe");
+    look_up(&mine.fexecve, "fexecve");
+    look_up(&mine.posix_spawn, "posix_spawn");
+    look_up(&mine.posix_spawnp, "posix_spawnp");
+#ifdef __GLIBC__ /* elsewhere not all of these exist, and nobody calls them */
+    look_up(&mine.pwrite64, "pwrite64");
+    look_up(&mine.pwritev64, "pwritev64");
+    look_up(&mine.pwritev2, "pwritev2");
+    look_up(&mine.pwritev64v2, "pwritev64v2");
+    look_up(&mine.sendfile64, "sendfile64");
+    look_up(&mine.pread64, "pread64");
+    look_up(&mine.preadv64, "preadv64");
+    look_up(&mine.preadv2, "preadv2");
+    look_up(&mine.preadv64v2, "preadv64v2");
+    look_up(&mine.read_chk, "__read_chk");
+    look_up(&mine.pread_chk, "__pread_chk");
+    look_up(&mine.pread64_chk, "__pread64_chk");
+    look_up(&mine.recv_chk, "__recv_chk");
+    look_up(&mine.recvfrom_chk, "__recvfrom_chk");
+    look_up(&mine.freopen64, "freopen64");
+    look_up(&mine.poll_chk, "__poll_chk");
+    look_up(&mine.ppoll_chk, "__ppoll_chk");
+#if __GLIBC_PREREQ(2, 28)
+    look_up(&mine.fcntl64, "fcntl64");
+#endif
+#if __GLIBC_PREREQ(2, 34)
+    look_up(&mine.close_range, "close_range");
+    look_up(&mine.closefrom, "closefrom");
+    look_up(&mine.execveat, "execveat");
+#endif
+#if __GLIBC_PREREQ(2, 35)
+    look_up(&mine.epoll_pwait2, "epoll_pwait2");
+#endif
+#endif
     look_up(&mine.prctl, "prctl");
     tdi_inside.house--;
     errno = saved_errno;
@@ -95,7 +122,7 @@ static const struct tdi_real *fill(void)
     int nobody = 0;
     if (!atomic_compare_exchange_strong_explicit(&filling, &nobody, 1, memory_order_relaxed,
                                                  memory_order_relaxed))
-        return &raw; /* somebody is a few instructions from publishing the same; this one call goes without */
+        return &tdi_raw; /* somebody is a few instructions from publishing the same; this one call goes without */
     found = mine;
     /* Pairs with the acquire in tdi_real: the pointers must be there before the table is. */
     atomic_store_explicit(&current, &found, memory_order_release);
@@ -108,5 +135,5 @@ const struct tdi_real *tdi_real(void)
     const struct tdi_real *table = atomic_load_explicit(&current, memory_order_acquire);
     if (table != NULL)
         return table;
-    return tdi_inside.house > 0 ? &raw : fill();
+    return tdi_inside.house > 0 ? &tdi_raw : fill();
 }

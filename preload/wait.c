@@ -13,7 +13,11 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "signals.h"
+
 #define PIECE_US 20000
+#define SHORT_NS 25000000UL
+#define PIECE_LEAST 32768 /* a smaller share of a crowd's piece costs more in wakes than it is fairer */
 
 struct supply {
     uint32_t capacity;  /* the smallest */
@@ -27,98 +31,108 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+static uint32_t most(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 static uint32_t worth_of_piece(const struct tundish_info *info)
 {
     uint64_t tokens = info->interval_us == 0 ? 0 : info->refill * (uint64_t)PIECE_US / info->interval_us;
     return tokens == 0 ? 1 : tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)tokens;
 }
 
-static struct supply survey(const struct tdi_rule *rule)
+static uint32_t calls_needed(const struct tdi_wait *wait, const struct tdi_share *share)
+{
+    return wait->calls_held || wait->calls_paid ? 0 : share->calls;
+}
+
+/* Of bytes; a share that has not the tokens for the call makes nothing available. */
+static struct supply survey(const struct tdi_wait *wait)
 {
     struct supply supply = {UINT32_MAX, UINT32_MAX, UINT32_MAX, 0};
-    for (uint32_t i = 0; i < rule->buckets; i++) {
+    for (uint32_t i = 0; i < wait->toll->firm; i++) {
+        const struct tdi_share *share = &wait->toll->share[i];
         struct tundish_info info = TUNDISH_INFO_INIT;
-        (void)tundish_info(rule->bucket[i], &info);
+        (void)tundish_info(share->bucket, &info);
+        uint32_t available = tundish_available(share->bucket);
+        supply.waiting = most(supply.waiting, info.waiting);
+        if (!share->bytes) {
+            supply.available = available < calls_needed(wait, share) ? 0 : supply.available;
+            continue;
+        }
         supply.capacity = least(supply.capacity, info.capacity);
-        supply.available = least(supply.available, tundish_available(rule->bucket[i]));
+        supply.available = least(supply.available, available);
         supply.piece = least(supply.piece, worth_of_piece(&info));
-        supply.waiting = info.waiting > supply.waiting ? info.waiting : supply.waiting;
     }
     return supply;
 }
 
-/* What a program does to itself. Runtimes (Rust, Java, sanitizers) handle these without SA_RESTART. */
-static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-
-static bool is_fault(int signal_number)
+void tdi_wait_init(struct tdi_wait *wait, const struct tdi_toll *toll)
 {
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        if (faults[i] == signal_number)
-            return true;
-    return false;
+    wait->toll = toll;
+    wait->held = 0;
+    wait->calls_held = wait->calls_paid = false;
+    wait->divisible = wait->interruptible = wait->never_restart = wait->refuse = false;
+    wait->deadline_ns = UINT64_MAX;
+    wait->late_errno = 0;
 }
 
-static bool interrupts(int signal_number)
+uint32_t tdi_wait_demands(const struct tdi_wait *wait, uint32_t n, struct tundish_demand *demands)
 {
-    struct sigaction action;
-    return sigaction(signal_number, NULL, &action) == 0 && (action.sa_flags & SA_RESTART) == 0 &&
-           action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < wait->toll->firm; i++) {
+        const struct tdi_share *share = &wait->toll->share[i];
+        uint32_t tokens = share->bytes ? n : calls_needed(wait, share);
+        if (tokens > 0)
+            demands[count++] = (struct tundish_demand){share->bucket, tokens};
+    }
+    return count;
 }
 
-/* The kernel does not say which signal ended a sleep, so any handler without SA_RESTART counts. */
-static bool some_handler_does_not_restart(void)
+void tdi_wait_note_taken(struct tdi_wait *wait, uint32_t n)
 {
-    for (int signal_number = 1; signal_number < NSIG; signal_number++)
-        if (!is_fault(signal_number) && interrupts(signal_number))
-            return true;
-    return false;
-}
-
-static void demand(struct tdi_wait *wait, uint32_t n)
-{
-    for (uint32_t i = 0; i < wait->rule->buckets; i++)
-        wait->demands[i] = (struct tundish_demand){wait->rule->bucket[i], n};
+    wait->held += n;
+    wait->calls_held |= !wait->calls_paid;
 }
 
 bool tdi_wait_try(struct tdi_wait *wait, uint32_t n)
 {
-    const struct tdi_rule *rule = wait->rule;
+    const struct tdi_share *only = &wait->toll->share[0];
     int error;
-    if (rule->buckets == 1) {
-        error = tundish_try_acquire(rule->bucket[0], n);
+    if (wait->toll->firm == 1) {
+        error = tundish_try_acquire(only->bucket, only->bytes ? n : calls_needed(wait, only));
     } else {
-        demand(wait, n);
-        error = tundish_try_acquire_all(wait->demands, rule->buckets);
+        uint32_t count = tdi_wait_demands(wait, n, wait->demands);
+        error = tundish_try_acquire_all(wait->demands, count);
     }
     if (error == 0)
-        wait->held += n;
+        tdi_wait_note_taken(wait, n);
     return error == 0;
 }
 
 static int in_line(struct tdi_wait *wait, uint32_t n, const sigset_t *mask)
 {
     int error;
-    demand(wait, n);
-    tdi_all_begin(&wait->all, wait->demands, wait->rule->buckets, mask);
+    uint32_t count = tdi_wait_demands(wait, n, wait->demands);
+    tdi_all_begin(&wait->all, wait->demands, count, mask);
     do {
         error = tdi_all_wait(&wait->all, wait->deadline_ns);
         if (error == -EINTR && wait->interruptible &&
-            (wait->never_restart || some_handler_does_not_restart())) {
+            (wait->never_restart || tdi_signals_some_interrupts())) {
             tdi_all_end(&wait->all);
             return EINTR;
         }
     } while (error == -EINTR);
     if (error == 0)
-        wait->held += n;
+        tdi_wait_note_taken(wait, n);
     return error == -ETIMEDOUT ? wait->late_errno : -error;
 }
 
 static void block_signals(sigset_t *mask)
 {
     sigset_t most;
-    sigfillset(&most);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        sigdelset(&most, faults[i]);
+    tdi_signals_to_keep_out(&most);
     pthread_sigmask(SIG_BLOCK, &most, mask);
 }
 
@@ -130,7 +144,7 @@ static bool is_interrupted(const sigset_t *mask)
         return false;
     for (int signal_number = 1; signal_number < NSIG; signal_number++)
         if (sigismember(&pending, signal_number) == 1 && sigismember(mask, signal_number) == 0 &&
-            interrupts(signal_number))
+            tdi_signals_interrupts(signal_number))
             return true;
     return false;
 }
@@ -152,23 +166,71 @@ static int stand_in_line(struct tdi_wait *wait, uint32_t n)
     return error;
 }
 
+static uint32_t portion_of(const struct supply *supply)
+{
+    uint32_t shared = most(supply->piece / (1 + supply->waiting), least(supply->piece, PIECE_LEAST));
+    return least(shared, supply->capacity);
+}
+
+uint32_t tdi_wait_worth(const struct tdi_wait *wait, uint32_t n)
+{
+    if (!wait->toll->bytes)
+        return n;
+    struct supply supply = survey(wait);
+    return supply.waiting > 0 ? n : most(n, portion_of(&supply) / 2);
+}
+
+bool tdi_wait_is_short(const struct tdi_wait *wait, uint32_t n)
+{
+    struct supply supply = survey(wait);
+    uint32_t piece = least(least(n, supply.piece), supply.capacity);
+    if (supply.waiting > 0)
+        return false;
+    for (uint32_t i = 0; i < wait->toll->firm; i++) {
+        const struct tdi_share *share = &wait->toll->share[i];
+        uint32_t tokens = share->bytes ? piece : calls_needed(wait, share);
+        if (tundish_wait_time_ns(share->bucket, tokens) > SHORT_NS)
+            return false;
+    }
+    return true;
+}
+
+static uint32_t piece_of(const struct tdi_wait *wait, const struct supply *supply, uint32_t n, uint32_t piece)
+{
+    uint32_t bounded = least(n, supply->capacity);
+    return wait->divisible ? least(bounded, most(piece, supply->available)) : bounded;
+}
+
+uint32_t tdi_wait_piece(const struct tdi_wait *wait, uint32_t n)
+{
+    struct supply supply = survey(wait);
+    return piece_of(wait, &supply, n, portion_of(&supply));
+}
+
+static bool is_complete(const struct tdi_wait *wait, uint32_t n)
+{
+    return wait->held >= n && (wait->calls_held || wait->calls_paid);
+}
+
 static int wait_for(struct tdi_wait *wait, uint32_t n)
 {
     int error = 0;
-    while (wait->held < n && (error == 0 || error == E2BIG)) {
-        struct supply supply = survey(wait->rule);
-        uint32_t most = least(n - (uint32_t)wait->held, supply.capacity);
+    n = wait->toll->bytes ? n : 0;
+    while (!is_complete(wait, n) && (error == 0 || error == E2BIG)) {
+        struct supply supply = survey(wait);
+        uint32_t rest = n - (uint32_t)wait->held;
         if (wait->refuse && wait->held == 0) {
-            if (!tdi_wait_try(wait, most))
+            if (!tdi_wait_try(wait, least(rest, supply.capacity)))
                 return wait->late_errno;
             if (wait->divisible)
                 return 0;
             continue;
         }
-        if (!wait->interruptible) /* an event loop: it is to be held for 20 ms in all, however many wait */
-            supply.piece = supply.piece / (1 + supply.waiting) + 1;
-        uint32_t piece = least(most, supply.piece > supply.available ? supply.piece : supply.available);
-        error = stand_in_line(wait, wait->divisible ? piece : most);
+        uint32_t piece = piece_of(wait, &supply, rest, supply.piece);
+        if (!wait->interruptible &&
+            wait->divisible) /* an event loop: held for 20 ms in all, however many wait */
+            piece = least(piece, most(supply.piece / (1 + supply.waiting) + 1, supply.available));
+        error = stand_in_line(wait, piece);
         if (error == 0 && wait->divisible)
             return 0;
     }
@@ -183,15 +245,29 @@ int tdi_wait(struct tdi_wait *wait, uint32_t n)
     return error;
 }
 
-void tdi_wait_take_some(struct tdi_wait *wait, uint32_t n)
+bool tdi_wait_take_some(struct tdi_wait *wait, uint32_t n)
 {
-    struct supply supply = survey(wait->rule);
-    (void)tdi_wait_try(wait, least(n, supply.available));
+    struct supply supply = survey(wait);
+    uint32_t some = least(n, supply.available);
+    return (some > 0 || !wait->toll->bytes) && tdi_wait_try(wait, some);
 }
 
-void tdi_wait_give_back(struct tdi_wait *wait, uint64_t n)
+bool tdi_wait_take_piece(struct tdi_wait *wait, uint32_t n)
 {
+    struct supply supply = survey(wait);
+    uint32_t some = least(n, supply.available);
+    return some >= least(n, portion_of(&supply)) && tdi_wait_try(wait, some);
+}
+
+void tdi_wait_give_back(struct tdi_wait *wait, uint64_t n, bool calls)
+{
+    calls = calls && wait->calls_held;
     wait->held -= n;
-    for (uint32_t i = 0; i < wait->rule->buckets && n > 0; i++)
-        tundish_release(wait->rule->bucket[i], (uint32_t)n);
+    wait->calls_held = wait->calls_held && !calls;
+    for (uint32_t i = 0; i < wait->toll->firm && (n > 0 || calls); i++) {
+        const struct tdi_share *share = &wait->toll->share[i];
+        uint32_t tokens = share->bytes ? (uint32_t)n : calls ? share->calls : 0;
+        if (tokens > 0)
+            tundish_release(share->bucket, tokens);
+    }
 }

@@ -29,20 +29,37 @@ static ssize_t real(const struct tdi_call *call, size_t from, size_t n)
 
 static bool is_free(int fd, const struct sockaddr *address, socklen_t len)
 {
-    if (len < sizeof address->sa_family || !tdi_fd_readable(address, sizeof address->sa_family) ||
-        address->sa_family == AF_UNSPEC)
+    if (len < sizeof address->sa_family || len > sizeof(struct sockaddr_storage) ||
+        !tdi_fd_readable(address, len) || address->sa_family == AF_UNSPEC)
         return true;
     int type = tdi_fd_type(fd);
     return type == SOCK_DGRAM || type == SOCK_RAW || tdi_fd_connect_begun(fd);
 }
 
+/* A datagram socket has another peer from now on, or none. The gate sees to the rest. */
+static void forget_peer(int fd)
+{
+    const struct tdi_rules *rules = tdi_rules();
+    if (rules == NULL || !rules->placed || tdi_inside.house > 0)
+        return;
+    tdi_known_forget_peer(fd);
+}
+
 TDI_WRAPPER int connect(int fd, const struct sockaddr *address, socklen_t len)
 {
-    if (!tdi_gate_concerns(TDI_CALL_CONNECT, fd) || is_free(fd, address, len))
-        return tdi_real()->connect(fd, address, len);
+    if (!tdi_gate_concerns(TDI_CALL_CONNECT, fd) || is_free(fd, address, len)) {
+        int result = tdi_real()->connect(fd, address, len);
+        forget_peer(fd);
+        return result;
+    }
     struct arguments arguments = {address, len};
-    struct tdi_call call = {
-        .kinds = TDI_CALL_CONNECT, .fd = fd, .arguments = &arguments, .whole = true, .real = real};
+    struct tdi_call call = {.kinds = TDI_CALL_CONNECT,
+                            .fd = fd,
+                            .whole = true,
+                            .to = address,
+                            .to_len = len,
+                            .arguments = &arguments,
+                            .real = real};
     return (int)tdi_gate(&call);
 }
 

@@ -6,6 +6,7 @@
 #include "pieces.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -27,11 +28,18 @@ size_t tdi_pieces_length(const struct iovec *iov, size_t count)
     return length;
 }
 
-/* Fills the window from byte `from` on with n bytes at most. Returns the elements, *bytes in them. */
-static size_t cut(struct iovec *window, const struct iovec *iov, size_t count, size_t from, size_t n,
-                  size_t *bytes)
+bool tdi_pieces_record(int fd, size_t length)
 {
-    size_t filled = 0;
+    const struct tdi_rules *rules = tdi_rules();
+    enum tdi_kind kind = rules != NULL ? tdi_known_kind(tdi_known(rules, fd)) : TDI_KIND_OTHER;
+    return kind == TDI_KIND_TTY || (kind == TDI_KIND_PIPE && length <= PIPE_BUF);
+}
+
+/* Fills the window from byte `from` on with n bytes at most. Returns the elements, *bytes in them. */
+static int cut(struct iovec *window, const struct iovec *iov, size_t count, size_t from, size_t n,
+               size_t *bytes)
+{
+    int filled = 0;
     *bytes = 0;
     for (size_t i = 0; i < count && filled < WINDOW && *bytes < n; i++) {
         if (from >= iov[i].iov_len) {
@@ -48,23 +56,39 @@ static size_t cut(struct iovec *window, const struct iovec *iov, size_t count, s
     return filled;
 }
 
-ssize_t tdi_pieces_send(int fd, const struct iovec *iov, size_t count, int flags, size_t from, size_t n)
+ssize_t tdi_pieces_each(const struct tdi_call *call, const struct iovec *iov, size_t count, size_t from,
+                        size_t n, tdi_pieces_fn *put)
 {
     int saved_errno = errno;
     size_t done = 0;
     while (done < n) {
         struct iovec window[WINDOW];
         size_t bytes;
-        struct msghdr message = {.msg_iov = window};
-        message.msg_iovlen = cut(window, iov, count, from + done, n - done, &bytes);
-        ssize_t sent = tdi_real()->sendmsg(fd, &message, from + done > 0 ? flags | MSG_NOSIGNAL : flags);
-        if (sent < 0 && done == 0)
+        int filled = cut(window, iov, count, from + done, n - done, &bytes);
+        ssize_t result = put(call, window, filled, from + done);
+        if (result < 0 && done == 0)
             return -1;
-        if (sent > 0)
-            done += (size_t)sent;
-        if (sent < (ssize_t)bytes)
+        if (result > 0)
+            done += (size_t)result;
+        if (result < (ssize_t)bytes)
             break;
     }
     errno = saved_errno;
     return (ssize_t)done;
+}
+
+ssize_t tdi_pieces_send(const struct tdi_call *call, const struct iovec *iov, int count, size_t done)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (unsigned)count};
+    return tdi_real()->sendmsg(call->fd, &message, done > 0 ? call->flags | MSG_NOSIGNAL : call->flags);
+}
+
+ssize_t tdi_pieces_write(const struct tdi_call *call, const struct iovec *iov, int count, size_t done)
+{
+    int saved_errno = errno;
+    ssize_t sent = tdi_pieces_send(call, iov, count, done);
+    if (sent >= 0 || errno != ENOTSOCK)
+        return sent;
+    errno = saved_errno;
+    return tdi_real()->writev(call->fd, iov, count);
 }

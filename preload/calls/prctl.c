@@ -19,9 +19,9 @@ TDI_WRAPPER int prctl(int option, ...)
         argument[i] = va_arg(arguments, unsigned long);
     va_end(arguments);
     if (option == PR_SET_SECCOMP)
-        tdi_rule_stand_down();
+        tdi_rules_stand_down();
     int result = tdi_real()->prctl(option, argument[0], argument[1], argument[2], argument[3]);
     if (option == PR_SET_SECCOMP && result != 0)
-        tdi_rule_stand_up();
+        tdi_rules_stand_up();
     return result;
 }

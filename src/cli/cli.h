@@ -32,10 +32,13 @@ struct cli_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
 };
 
-extern const struct cli_command cmd_create, cmd_peek, cmd_reset, cmd_rm, cmd_run, cmd_set, cmd_status,
-    cmd_take, cmd_wait;
+extern const struct cli_command cmd_create, cmd_doctor, cmd_peek, cmd_reset, cmd_rm, cmd_run, cmd_set,
+    cmd_status, cmd_take, cmd_wait;
 
 /* say.c */
+
+/* Names come from anywhere: none may forge a second line or speak to the terminal. */
+void cli_disarm(char *text);
 
 /* One line on stderr: "tundish: SUBJECT: ...", or "tundish: ..." if subject is NULL. */
 void cli_say(const char *subject, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -79,6 +82,9 @@ struct cli_rule {
 enum {
     CLI_RULE_TEXT = 160,
 };
+
+/* Reads a rate. CLI_OK, or CLI_USAGE with a line said that calls it `what`. */
+int cli_rate_parse(const char *what, const char *text, struct tdi_rate *out);
 
 /*
  * Fills the rule from the words of --rate and --burst: without a rate word the rate that is there is kept,

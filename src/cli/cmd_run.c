@@ -4,24 +4,41 @@
 #include "cli/run.h"
 
 #include <getopt.h>
-#include <stdio.h>
 #include <string.h>
 
 enum {
     OPTION_CALLS = CLI_OPTION_OWN,
+    OPTION_CONFIG,
+    OPTION_CONNECT,
     OPTION_COUNT,
+    OPTION_DEST,
+    OPTION_DOWN,
+    OPTION_DRY_RUN,
+    OPTION_INHERIT,
+    OPTION_MAX_WAIT,
     OPTION_PER_PROCESS,
+    OPTION_UP,
+    OPTION_WHEN_EMPTY,
 };
 
 static const struct option long_options[] = {
     {"bucket", required_argument, NULL, 'b'},
     {"burst", required_argument, NULL, CLI_OPTION_BURST},
     {"calls", required_argument, NULL, OPTION_CALLS},
+    {"config", required_argument, NULL, OPTION_CONFIG},
+    {"connect", required_argument, NULL, OPTION_CONNECT},
     {"count", required_argument, NULL, OPTION_COUNT},
+    {"dest", required_argument, NULL, OPTION_DEST},
+    {"down", required_argument, NULL, OPTION_DOWN},
+    {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {"inherit", required_argument, NULL, OPTION_INHERIT},
+    {"max-wait", required_argument, NULL, OPTION_MAX_WAIT},
     {"per-process", no_argument, NULL, OPTION_PER_PROCESS},
     {"rate", required_argument, NULL, CLI_OPTION_RATE},
+    {"up", required_argument, NULL, OPTION_UP},
     {"verbose", no_argument, NULL, CLI_OPTION_VERBOSE},
+    {"when-empty", required_argument, NULL, OPTION_WHEN_EMPTY},
     {NULL, 0, NULL, 0},
 };
 
@@ -44,79 +61,97 @@ static int parse_count(struct run_wish *wish, const char *word)
     return CLI_OK;
 }
 
-/* Asks the reader of the environment, which is who will read it in the end. */
-static int check_calls(const char *calls)
+/* Where the value of an option is kept as written; NULL if it has none. */
+static const char **find_place(struct run_wish *wish, int option)
 {
-    char word[512], bucket[] = "TUNDISH_BUCKET=x", why[512];
-    char *words[] = {bucket, word, NULL};
-    struct tdi_policy policy;
-    if (snprintf(word, sizeof(word), "TUNDISH_CALLS=%s", calls) >= (int)sizeof(word))
-        return cli_usage(&cmd_run, "--calls is too long");
-    if (tdi_policy_from_environ(&policy, words, "", why, sizeof(why)) == 0)
-        return CLI_OK;
-    const char *reason = strstr(why, ": ");
-    return cli_usage(&cmd_run, "--calls %s: %s", calls, reason ? reason + 2 : why);
-}
-
-/* Reads --rate and --burst together with --count: 10/s with --count bytes is ten bytes a second. */
-static int parse_rule(struct run_wish *wish)
-{
-    int status = cli_rule_parse(&wish->rule, wish->rate, NULL);
-    if (status)
-        return status;
-    if (wish->rule.rate.bytes && wish->count == TDI_COUNT_CALLS)
-        return cli_usage(&cmd_run, "--rate %s is in bytes, but --count says calls", wish->rate);
-    if (wish->count == TDI_COUNT_BYTES)
-        wish->rule.rate.bytes = true;
-    return cli_rule_parse(&wish->rule, NULL, wish->burst);
-}
-
-static int check_wish(struct run_wish *wish)
-{
-    if (!wish->command[0])
-        return cli_usage(&cmd_run, "needs a command");
-    if (!wish->rate && wish->name_count == 0)
-        return cli_usage(&cmd_run, "needs -b NAME or --rate, else there is nothing to limit");
-    if (!wish->rate && wish->burst)
-        return cli_usage(&cmd_run, "--burst goes with --rate");
-    if (wish->per_process && wish->name_count > 0)
-        return cli_usage(&cmd_run, "--per-process and -b exclude each other: a bucket is shared");
-    if (wish->rate) {
-        int status = parse_rule(wish);
-        if (status)
-            return status;
+    switch (option) {
+    case CLI_OPTION_RATE:
+        return &wish->rates[RUN_CHOSEN];
+    case OPTION_UP:
+        return &wish->rates[RUN_UP];
+    case OPTION_DOWN:
+        return &wish->rates[RUN_DOWN];
+    case OPTION_CONNECT:
+        return &wish->rates[RUN_CONNECT];
+    case CLI_OPTION_BURST:
+        return &wish->burst;
+    case OPTION_CALLS:
+        return &wish->calls;
+    case OPTION_DEST:
+        return &wish->dest;
+    case OPTION_INHERIT:
+        return &wish->inherit;
+    case OPTION_MAX_WAIT:
+        return &wish->max_wait;
+    case OPTION_WHEN_EMPTY:
+        return &wish->when_empty;
+    default:
+        return NULL;
     }
-    return wish->calls ? check_calls(wish->calls) : CLI_OK;
 }
 
-static void say_quota(const struct run_wish *wish)
+/* Where a flag is kept. */
+static bool *find_flag(struct run_wish *wish, int option)
+{
+    switch (option) {
+    case CLI_OPTION_VERBOSE:
+        return &wish->verbose;
+    case OPTION_DRY_RUN:
+        return &wish->dry_run;
+    case OPTION_PER_PROCESS:
+        return &wish->per_process;
+    default:
+        return NULL;
+    }
+}
+
+static int take_option(struct run_wish *wish, int option, char **argv)
+{
+    const char **place = find_place(wish, option);
+    bool *flag = find_flag(wish, option);
+    if (place)
+        *place = optarg;
+    else if (flag)
+        *flag = true;
+    else if (option == 'b')
+        return add_name(wish, optarg);
+    else if (option == OPTION_COUNT)
+        return parse_count(wish, optarg);
+    else if (option == OPTION_CONFIG)
+        return cli_usage(&cmd_run, "--config is not in this version");
+    else
+        return cli_other_option(&cmd_run, option, argv);
+    return CLI_OK;
+}
+
+static void say_quotas(const struct run_wish *wish)
 {
     char text[CLI_RULE_TEXT];
-    if (!wish->verbose || !wish->per_process)
-        return;
-    cli_rule_format(text, &wish->rule);
-    cli_say("run", "%s for each process", text);
+    for (size_t i = 0; wish->verbose && wish->per_process && i < wish->rule_count; i++) {
+        cli_rule_format(text, &wish->rules[i].limit);
+        cli_say("run", "%s for each process%s%s", text, wish->rules[i].calls ? ": " : "",
+                wish->rules[i].calls ? wish->rules[i].calls : "");
+    }
 }
 
 /* Returns only if it fails, and then leaves nothing behind. */
-static int start(const struct run_wish *wish)
+static int start(struct run_wish *wish)
 {
     char path[RUN_PATH];
-    struct run_buckets buckets;
     int status = run_command_find(wish->command[0], path);
     if (status)
         return status;
-    status = run_buckets_prepare(wish, &buckets);
+    status = run_buckets_prepare(wish);
     if (status == CLI_OK)
-        status = run_environment_set(wish, &buckets);
+        status = run_environment_set(wish);
     if (status == CLI_OK)
         status = run_preload_set();
     if (status == CLI_OK) {
-        say_quota(wish);
+        say_quotas(wish);
         run_command_warn(wish->command[0], path);
         status = run_command_exec(wish->command);
     }
-    run_buckets_discard(&buckets);
+    run_buckets_discard(wish);
     return status;
 }
 
@@ -125,58 +160,47 @@ static int run(int argc, char **argv)
     struct run_wish wish = {0};
     int option, status;
     while ((option = getopt_long(argc, argv, "+:hb:", long_options, NULL)) != -1) {
-        status = CLI_OK;
-        switch (option) {
-        case 'b':
-            status = add_name(&wish, optarg);
-            break;
-        case CLI_OPTION_BURST:
-            wish.burst = optarg;
-            break;
-        case CLI_OPTION_RATE:
-            wish.rate = optarg;
-            break;
-        case CLI_OPTION_VERBOSE:
-            wish.verbose = true;
-            break;
-        case OPTION_CALLS:
-            wish.calls = optarg;
-            break;
-        case OPTION_COUNT:
-            status = parse_count(&wish, optarg);
-            break;
-        case OPTION_PER_PROCESS:
-            wish.per_process = true;
-            break;
-        default:
-            return cli_other_option(&cmd_run, option, argv);
-        }
-        if (status)
+        status = take_option(&wish, option, argv);
+        if (status || option == CLI_OPTION_HELP)
             return status;
     }
     wish.command = argv + optind;
-    status = check_wish(&wish);
+    status = run_wish_check(&wish);
     return status ? status : start(&wish);
 }
 
 const struct cli_command cmd_run = {
     .name = "run",
-    .arguments = "[-b NAME]... [--rate R] [--burst B] [--per-process] [--calls LIST]\n"
-                 "                   [--count bytes|calls] [--verbose] -- COMMAND [ARGUMENT]...",
+    .arguments = "[-b NAME]... [--rate R] [--up R] [--down R] [--connect R]\n"
+                 "                   [--burst B] [--per-process] [--calls LIST] [--count bytes|calls]\n"
+                 "                   [--dest LIST] [--when-empty WHAT] [--max-wait D] [--dry-run]\n"
+                 "                   [--inherit env|always|never] [--verbose] -- COMMAND [ARGUMENT]...",
     .summary = "Run a command within the limit of buckets",
-    .details = "  -b NAME          obey this bucket; more than one: all must grant. With --rate it is made "
-               "if missing\n"
-               "  --rate R         without -b: one bucket for the command and all it starts: 10/s, 5MiB/s\n"
-               "  --burst B        its burst: a count, a size or a time's worth of the rate\n"
-               "  --per-process    give each process a quota of its own instead\n"
-               "  --calls LIST     which calls: connect, write, writev, send, sendto, sendmsg, or up for all "
-               "but connect\n"
-               "                   (default: up if bytes are counted, connect if calls are)\n"
-               "  --count WHAT     bytes or calls (default: by the unit of the rate, or as the bucket says)\n"
-               "  --verbose        say what limit holds, and let the command's processes say a line each\n"
-               "\n"
-               "Exit status: the command's own; 125 tundish failed, 126 the command cannot be executed, 127 "
-               "there is\n"
-               "no such command, 64 wrong usage.\n",
+    .details =
+        "  -b NAME          obey this bucket; more than one: all must grant. With --rate it is made "
+        "if missing\n"
+        "  --rate R         without -b: one bucket for the command and all it starts: 10/s, 5MiB/s\n"
+        "  --up R           one bucket for what they send: 1MB/s\n"
+        "  --down R         one bucket for what they receive\n"
+        "  --connect R      one bucket for their connections: 10/s\n"
+        "  --burst B        the burst of each of these: a count, a size or a time's worth of the rate\n"
+        "  --per-process    give each process a quota of its own instead\n"
+        "  --calls LIST     which calls -b and --rate limit: up, down, connect or names of calls\n"
+        "                   (default: up if bytes are counted, connect if calls are)\n"
+        "  --count WHAT     bytes or calls (default: by the unit of the rate, or as the bucket says)\n"
+        "  --dest LIST      only these: 10.0.0.0/8, 10.0.0.1:443, [2001:db8::]/32, :443, unix, pipe, "
+        "file,\n"
+        "                   tty, inet (default: inet)\n"
+        "  --when-empty W   wait, refuse, refuse:ERRNO, drop or observe (default: wait)\n"
+        "  --max-wait D     the longest that a call waits: 500ms\n"
+        "  --dry-run        hold nothing, and say at the end what would have been held\n"
+        "  --inherit W      what executed programs inherit: env (by their environment, the default), "
+        "always\n"
+        "                   or never\n"
+        "  --verbose        say what limit holds, and let the command's processes say a line each\n"
+        "\n"
+        "Exit status: the command's own; 125 tundish failed, 126 the command cannot be executed, 127 "
+        "there is\n"
+        "no such command, 64 wrong usage.\n",
     .run = run,
 };

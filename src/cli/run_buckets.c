@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The buckets of a run. Names become absolute paths, so that a descendant with another TUNDISH_DIR or another
- * working directory finds the same files. A run with a rate and no name gets a bucket of its own, run-PID;
- * the process keeps its id over exec, and its handle lists that id in the file, so the bucket is in use for
- * as long as the command lives, and a later run sweeps it when nobody is left.
+ * The buckets of a run. A rule with a rate and no name gets a bucket of its own, run-PID or run-PID-up; the
+ * process keeps its id over exec, and its handle lists that id in the file, so the bucket is in use for as
+ * long as the command lives, and a later run sweeps it when nobody is left.
  */
 #include "cli/run.h"
 
@@ -21,163 +20,166 @@ static int fail(const char *name, int error)
     return CLI_RUN_FAILED;
 }
 
-static int fail_to_make(const struct run_wish *wish, const char *name, int error)
+static int fail_to_make(const struct run_rule *rule, const char *name, int error)
 {
-    cli_rule_error(name, &wish->rule, error);
+    cli_rule_error(name, &rule->limit, error);
     return CLI_RUN_FAILED;
-}
-
-/* What a name would mean to each program is not known here. */
-static int check_name(const char *name)
-{
-    if (strchr(name, ',')) {
-        cli_say(name, "a name with a comma cannot be handed to a command; give -b once for each bucket");
-        return CLI_RUN_FAILED;
-    }
-    for (const char *p = strchr(name, '%'); p && p[1]; p = strchr(p + 2, '%')) {
-        if (strchr("nhP", p[1])) {
-            cli_say(name, "%%%c is not known before the command runs; leave it out", p[1]);
-            return CLI_RUN_FAILED;
-        }
-    }
-    return CLI_OK;
-}
-
-static int make_absolute(const char *name, char **out)
-{
-    char path[RUN_PATH], directory[RUN_PATH];
-    int error = tundish_path(name, path, sizeof(path));
-    if (error)
-        return fail(name, error);
-    if (path[0] == '/')
-        *out = strdup(path);
-    else if (!getcwd(directory, sizeof(directory)))
-        return fail(name, -errno);
-    else if (asprintf(out, "%s/%s", directory, path) < 0)
-        *out = NULL;
-    if (!*out)
-        return fail(name, -ENOMEM);
-    if (strchr(*out, ',')) {
-        cli_say(*out, "a path with a comma cannot be handed to a command");
-        free(*out);
-        *out = NULL;
-        return CLI_RUN_FAILED;
-    }
-    return CLI_OK;
 }
 
 static int check_agreement(const struct run_wish *wish, const char *name, const struct tundish_info *info)
 {
     char there[CLI_RULE_TEXT], asked[CLI_RULE_TEXT];
-    struct cli_rule rule = cli_rule_of(info), wanted = wish->rule;
+    struct cli_rule limit = cli_rule_of(info), wanted = wish->rules[0].limit;
     if (!wish->burst)
-        wanted.burst = rule.burst;
-    if (tdi_unit_same_rate(&rule.rate, &wanted.rate) && rule.burst == wanted.burst)
+        wanted.burst = limit.burst;
+    if (tdi_unit_same_rate(&limit.rate, &wanted.rate) && limit.burst == wanted.burst)
         return CLI_OK;
-    cli_rule_format(there, &rule);
+    cli_rule_format(there, &limit);
     cli_rule_format(asked, &wanted);
     cli_say(name, "has %s, but this run asks for %s; leave --rate out or use 'tundish set'", there, asked);
     return CLI_RUN_FAILED;
 }
 
 /* Opens a named bucket, makes it if there is a rate, and checks that it is what was asked for. */
-static int prepare_named(const struct run_wish *wish, const char *name, struct tundish_info *info)
+static int open_named(const struct run_wish *wish, const char *name, struct tundish_info *info)
 {
+    const struct run_rule *rule = &wish->rules[0];
     struct tundish *bucket;
     int error;
-    if (wish->rate) {
-        struct tundish_options options = cli_rule_options(&wish->rule);
+    if (rule->rate) {
+        struct tundish_options options = cli_rule_options(&rule->limit);
         error = tundish_open_or_create(&bucket, name, &options);
     } else {
         error = tundish_open(&bucket, name);
     }
     if (error)
-        return wish->rate ? fail_to_make(wish, name, error) : fail(name, error);
+        return rule->rate ? fail_to_make(rule, name, error) : fail(name, error);
     error = tundish_info(bucket, info);
     tundish_close(bucket);
     if (error)
         return fail(name, error);
-    return wish->rate ? check_agreement(wish, name, info) : CLI_OK;
+    return rule->rate ? check_agreement(wish, name, info) : CLI_OK;
 }
 
-static void say_bucket(const struct run_wish *wish, const char *path, const struct cli_rule *rule)
+static void say_bucket(const struct run_wish *wish, const char *name, const struct run_rule *rule,
+                       const struct cli_rule *limit)
 {
     if (wish->verbose)
-        cli_rule_say(path, rule, !wish->rate || wish->burst);
+        cli_rule_say(name, limit, !rule->rate || wish->burst);
 }
 
 /* One rule counts one thing: all buckets must agree on it unless --count says what. */
-static int prepare_all_named(const struct run_wish *wish, struct run_buckets *buckets)
+static int agree_on_count(const struct run_wish *wish, struct run_rule *rule, const char *name, bool bytes)
 {
-    for (size_t i = 0; i < wish->name_count; i++) {
-        struct tundish_info info = TUNDISH_INFO_INIT;
-        const char *name = wish->names[i];
-        int status = check_name(name);
-        if (status == CLI_OK)
-            status = make_absolute(name, &buckets->paths[i]);
-        if (status == CLI_OK)
-            status = prepare_named(wish, name, &info);
-        if (status)
-            return status;
-        const struct cli_rule rule = cli_rule_of(&info);
-        say_bucket(wish, buckets->paths[i], &rule);
-        buckets->count++;
-        if (i > 0 && wish->count == TDI_COUNT_BY_BUCKET && rule.rate.bytes != buckets->bytes) {
-            cli_say(name, "counts %s, %s counts %s; say --count bytes or --count calls",
-                    rule.rate.bytes ? "bytes" : "calls", wish->names[0], buckets->bytes ? "bytes" : "calls");
+    const enum tdi_count counts = bytes ? TDI_COUNT_BYTES : TDI_COUNT_CALLS;
+    if (rule->counts == TDI_COUNT_BY_BUCKET)
+        rule->counts = counts;
+    if (rule->counts == counts || wish->count != TDI_COUNT_BY_BUCKET)
+        return CLI_OK;
+    cli_say(name, "counts %s, %s counts %s; say --count bytes or --count calls", bytes ? "bytes" : "calls",
+            wish->names[0], bytes ? "calls" : "bytes");
+    return CLI_RUN_FAILED;
+}
+
+static int prepare_named(const struct run_wish *wish, struct run_rule *rule, const char *name)
+{
+    struct tundish_info info = TUNDISH_INFO_INIT;
+    bool keyed = false;
+    int status = run_name_make(wish, name, &rule->names[rule->count], &keyed);
+    if (status)
+        return status;
+    const char *full = rule->names[rule->count++];
+    if (keyed) {
+        rule->keyed = true;
+        if (wish->verbose)
+            cli_say(full, "%s when it is first used", rule->rate ? "is made" : "must be there");
+        return CLI_OK;
+    }
+    status = open_named(wish, name, &info);
+    if (status)
+        return status;
+    const struct cli_rule limit = cli_rule_of(&info);
+    say_bucket(wish, full, rule, &limit);
+    return agree_on_count(wish, rule, name, limit.rate.bytes);
+}
+
+/* Which calls concern a bucket of a destination must be known before there is one. */
+static int check_count_is_known(const struct run_wish *wish, const struct run_rule *rule)
+{
+    for (size_t i = 0; i < wish->name_count && rule->counts == TDI_COUNT_BY_BUCKET; i++)
+        if (tdi_policy_name_has(wish->names[i], "hP")) {
+            cli_say(wish->names[i], "is not there yet, so say what it counts: --count or --rate");
             return CLI_RUN_FAILED;
         }
-        buckets->bytes = rule.rate.bytes;
-    }
     return CLI_OK;
 }
 
-/* run-PID, or run-PID-2 and so on: an outer run that has become this process may own the first. */
-static int make_own(const struct run_wish *wish, struct run_buckets *buckets)
+static int prepare_all_named(const struct run_wish *wish, struct run_rule *rule)
 {
-    struct tundish_options options = cli_rule_options(&wish->rule);
-    char name[64];
+    int status = CLI_OK;
+    for (size_t i = 0; i < wish->name_count && status == CLI_OK; i++)
+        status = prepare_named(wish, rule, wish->names[i]);
+    return status ? status : check_count_is_known(wish, rule);
+}
+
+/* run-PID-up, or run-PID-up-2 and so on: an outer run that has become this process may own the first. */
+static int make_own(const struct run_wish *wish, struct run_rule *rule)
+{
+    struct tundish_options options = cli_rule_options(&rule->limit);
+    char name[64], path[RUN_PATH];
     int error = -EEXIST;
-    tdi_sweep();
-    snprintf(name, sizeof(name), "run-%ld", (long)getpid());
+    snprintf(name, sizeof(name), "run-%ld%s", (long)getpid(), rule->suffix);
     for (unsigned i = 2; error == -EEXIST && i < 1000; i++) {
-        error = tundish_create(&buckets->own, name, &options);
+        error = tundish_create(&rule->own, name, &options);
         if (error == -EEXIST)
-            snprintf(name, sizeof(name), "run-%ld-%u", (long)getpid(), i);
+            snprintf(name, sizeof(name), "run-%ld%s-%u", (long)getpid(), rule->suffix, i);
     }
     if (error)
-        return fail_to_make(wish, name, error);
-    buckets->bytes = wish->rule.rate.bytes;
-    int status = make_absolute(name, &buckets->paths[0]);
-    if (status) {
+        return fail_to_make(rule, name, error);
+    error = tundish_path(name, path, sizeof(path));
+    rule->own_path = error ? NULL : strdup(path);
+    if (!rule->own_path) {
         tundish_unlink(name);
-        return status;
+        return fail(name, error ? error : -ENOMEM);
     }
-    buckets->count = 1;
-    say_bucket(wish, buckets->paths[0], &wish->rule);
+    int status = run_name_of_path(path, &rule->names[0]);
+    if (status)
+        return status;
+    rule->count = 1;
+    say_bucket(wish, rule->names[0], rule, &rule->limit);
     return CLI_OK;
 }
 
-int run_buckets_prepare(const struct run_wish *wish, struct run_buckets *buckets)
+int run_buckets_prepare(struct run_wish *wish)
 {
-    *buckets = (struct run_buckets){.bytes = wish->rule.rate.bytes};
     int status = CLI_OK;
+    if (wish->per_process)
+        return CLI_OK;
     if (wish->name_count > 0)
-        status = prepare_all_named(wish, buckets);
-    else if (!wish->per_process)
-        status = make_own(wish, buckets);
-    if (wish->count != TDI_COUNT_BY_BUCKET)
-        buckets->bytes = wish->count == TDI_COUNT_BYTES;
+        return prepare_all_named(wish, &wish->rules[0]);
+    tdi_sweep();
+    for (size_t i = 0; i < wish->rule_count && status == CLI_OK; i++)
+        status = make_own(wish, &wish->rules[i]);
     return status;
 }
 
-void run_buckets_discard(struct run_buckets *buckets)
+static void discard(struct run_rule *rule)
 {
-    if (buckets->own) {
-        unlink(buckets->paths[0]);
-        tundish_close(buckets->own);
-    }
+    if (rule->own_path)
+        unlink(rule->own_path);
+    if (rule->own)
+        tundish_close(rule->own);
+    free(rule->own_path);
     for (size_t i = 0; i < TDI_POLICY_BUCKETS; i++)
-        free(buckets->paths[i]);
-    *buckets = (struct run_buckets){0};
+        free(rule->names[i]);
+    rule->own = NULL;
+    rule->own_path = NULL;
+    memset(rule->names, 0, sizeof(rule->names));
+    rule->count = 0;
+}
+
+void run_buckets_discard(struct run_wish *wish)
+{
+    for (size_t i = 0; i < wish->rule_count; i++)
+        discard(&wish->rules[i]);
 }

@@ -2,15 +2,15 @@
 /* The command of `tundish run`: found as execvp finds it, but before anything is made, and looked at. */
 #include "cli/run.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "cli/doctor.h"
 
 /* 0, or the errno for which exec would refuse the file, as far as its permissions tell. */
 static int check_executable(const char *path)
@@ -69,49 +69,27 @@ int run_command_find(const char *name, char path[RUN_PATH])
     return error ? complain(name, error) : CLI_OK;
 }
 
-/* Whether the program names a dynamic linker; true when that cannot be told. */
-static bool has_interpreter(int file, const Elf64_Ehdr *header)
+/* Why a preloaded library will not be loaded into this program, or not see its calls; NULL if it will. */
+static const char *find_obstacle(const char *path)
 {
-    for (unsigned i = 0; i < header->e_phnum; i++) {
-        Elf64_Phdr segment;
-        off_t offset = (off_t)(header->e_phoff + (uint64_t)i * header->e_phentsize);
-        if (pread(file, &segment, sizeof(segment), offset) != sizeof(segment) || segment.p_type == PT_INTERP)
-            return true;
-    }
-    return false;
-}
-
-/* Why a preloaded library will not be loaded into this program, or NULL. */
-static const char *find_obstacle(int file)
-{
-    Elf64_Ehdr header;
-    struct stat status;
-    const unsigned char own_class = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32;
-    if (fstat(file, &status) != 0)
-        return NULL;
-    if ((status.st_mode & S_ISUID) && status.st_uid != getuid())
-        return "is set-user-ID";
-    if ((status.st_mode & S_ISGID) && status.st_gid != getgid())
-        return "is set-group-ID";
-    if (pread(file, &header, sizeof(header), 0) != sizeof(header) ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-        return NULL;
-    if (header.e_ident[EI_CLASS] != own_class)
-        return own_class == ELFCLASS64 ? "is a 32-bit program" : "is a 64-bit program";
-    if (own_class == ELFCLASS64 && !has_interpreter(file, &header))
-        return "is statically linked";
-    return NULL;
+    struct elf elf;
+    const char *obstacle = doctor_privilege(path);
+    int error = elf_open(&elf, path);
+    if (error)
+        return error == -EACCES ? obstacle : NULL; /* privileges of a script are of no account */
+    if (!obstacle)
+        obstacle = doctor_format(&elf);
+    if (!obstacle && elf_is_go(&elf))
+        obstacle = "is a Go program";
+    elf_close(&elf);
+    return obstacle;
 }
 
 void run_command_warn(const char *name, const char *path)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return;
-    const char *obstacle = find_obstacle(file);
+    const char *obstacle = find_obstacle(path);
     if (obstacle)
         cli_say(name, "%s, which no preloaded library can reach: it runs without the limit", obstacle);
-    close(file);
 }
 
 int run_command_exec(char **command)

@@ -15,8 +15,7 @@ enum {
     LINE = 8192, /* two paths and a sentence */
 };
 
-/* Names come from anywhere: none may forge a second line or speak to the terminal. */
-static void disarm(char *text)
+void cli_disarm(char *text)
 {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == 127)
@@ -29,7 +28,7 @@ static void put_line(const char *subject, const char *format, va_list arguments,
     vsnprintf(text, sizeof(text), format, arguments);
     snprintf(line, sizeof(line) - 1, "tundish: %s%s%s%s", subject ? subject : "", subject ? ": " : "", text,
              hint);
-    disarm(line);
+    cli_disarm(line);
     strcat(line, "\n");
     fputs(line, stderr);
 }

@@ -14,11 +14,17 @@ static int complain(const char *what, const char *text, const char *why)
     return CLI_USAGE;
 }
 
+int cli_rate_parse(const char *what, const char *text, struct tdi_rate *out)
+{
+    const char *why = NULL;
+    return tdi_unit_parse_rate(text, out, &why) < 0 ? complain(what, text, why) : CLI_OK;
+}
+
 int cli_rule_parse(struct cli_rule *rule, const char *rate, const char *burst)
 {
     const char *why = NULL;
-    if (rate && tdi_unit_parse_rate(rate, &rule->rate, &why) < 0)
-        return complain("--rate", rate, why);
+    if (rate && cli_rate_parse("--rate", rate, &rule->rate) != CLI_OK)
+        return CLI_USAGE;
     if (burst && tdi_unit_parse_burst(burst, &rule->rate, &rule->burst, &why) < 0)
         return complain("--burst", burst, why);
     if (!burst)

@@ -34,6 +34,15 @@ static inline void tdi_text_add(struct tdi_text *line, const char *text)
         *line->at = '\0';
 }
 
+/* The first `len` bytes of text; what would disturb a terminal becomes a '?'. */
+static inline void tdi_text_add_item(struct tdi_text *line, const char *text, size_t len)
+{
+    for (; len > 0 && line->left > 1; len--, text++, line->left--)
+        *line->at++ = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
+    if (line->left > 0)
+        *line->at = '\0';
+}
+
 /* The next element of a comma list: false at the end. Surrounding blanks are not part of it. */
 static inline bool tdi_list_next(const char **rest, const char **item, size_t *len)
 {

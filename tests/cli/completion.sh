@@ -28,12 +28,24 @@ same "$(completes tundish create x --st)" '--stepped --strict ' 'options'
 same "$(completes tundish run -b a)" 'api ' 'a bucket of run'
 same "$(completes tundish run --count '')" 'bytes calls ' 'a value'
 same "$(completes tundish run --count = c)" 'calls ' 'a value after ='
+same "$(completes tundish run --inherit '')" 'always env never ' 'what is inherited'
+same "$(completes tundish run --calls send)" 'send sendfile sendmmsg sendmsg sendto ' 'calls'
+same "$(completes tundish run --dest :443 --d)" '--dest --down --dry-run ' 'options after a value'
 same "$(completes tundish run --ra)" '--rate ' 'an option of run'
 same "$(completes tundish run --rate 1/s ls -)" ' ' 'options of the command are not ours'
+same "$(completes tundish run --up 1MB/s --dry-run ls -)" ' ' 'options of the command after a flag'
 case $(completes tundish run --rate 1/s -- ba) in
 *bash*) ;;
 *)
     echo 'run does not complete a command' >&2
+    exit 1
+    ;;
+esac
+
+case $(completes tundish doctor ba) in
+*bash*) ;;
+*)
+    echo 'doctor does not complete a command' >&2
     exit 1
     ;;
 esac

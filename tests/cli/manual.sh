@@ -4,7 +4,7 @@
 . "$(dirname "$0")/kit.sh"
 page=$source_tree/src/cli/tundish.1
 
-for command in run create set reset rm take wait peek status; do
+for command in run create set reset rm take wait peek status doctor; do
     grep -q "^\.It Cm $command" "$page" || {
         echo "$command is not in the manual page" >&2
         exit 1

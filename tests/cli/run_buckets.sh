@@ -47,9 +47,36 @@ works run -b "$work/50%%" sh -c 'echo "$TUNDISH_BUCKET"'
 prints "$work/50%%"
 works run -b 'mine-%u' --rate 1/s sh -c 'echo "$TUNDISH_BUCKET"'
 prints "$TUNDISH_DIR/mine-$(id -u)"
-tundish run -b 'each-%n' --rate 1/s true
+
+# What each process or each destination has for itself is only made there: by its rate, which is handed on.
+for key in n p h P; do
+    works run -b "each-%$key" --rate 1/s --burst 3 sh -c 'echo "$TUNDISH_BUCKET $TUNDISH_RATE $TUNDISH_BURST"'
+    prints "$TUNDISH_DIR/each-%$key 1/s 3"
+done
+[ ! -e "$TUNDISH_DIR/each-tundish" ] || fail 'was made before the command ran'
+works create own-sh --rate 1/s
+works run -b 'own-%n' sh -c 'echo "$TUNDISH_BUCKET ${TUNDISH_RATE-none} ${TUNDISH_COUNT-unknown}"'
+prints "$TUNDISH_DIR/own-%n none unknown"
+works run -b 'each-%h:%P' --count bytes sh -c 'echo "$TUNDISH_BUCKET ${TUNDISH_RATE-none} $TUNDISH_COUNT"'
+prints "$TUNDISH_DIR/each-%h:%P none bytes"
+tundish run -b 'each-%h' true
 exits 125
-says 'tundish: each-%n: %n is not known before the command runs; leave it out'
+says 'tundish: each-%h: is not there yet, so say what it counts: --count or --rate'
+works run -b bytes -b 'each-%h' sh -c 'echo "$TUNDISH_BUCKET $TUNDISH_COUNT"'
+prints "$TUNDISH_DIR/bytes,$TUNDISH_DIR/each-%h bytes"
+mkdir "$work/100%"
+(
+    cd "$work/100%" || exit 1
+    works run -b './each-%h' --rate 1/s sh -c 'echo "$TUNDISH_BUCKET"'
+    prints "$work/100%%/./each-%h"
+    tundish_with TUNDISH_DIR=. run -b 'each-%h' --rate 1/s sh -c 'echo "$TUNDISH_BUCKET"'
+    prints "$work/100%%/./each-%h"
+) || exit 1
+tundish run -b 'each-%x' --rate 1/s true
+exits 125
+tundish run -b 'each-%h-%x' --rate 1/s true
+exits 125
+says 'tundish: TUNDISH_BUCKET=*: after % comes *'
 tundish run -b a,b --rate 1/s true
 exits 125
 says 'tundish: a,b: a name with a comma cannot be handed to a command; *'

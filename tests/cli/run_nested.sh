@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A run inside a run stays within the outer limit, or does not start.
+# A run inside a run adds its rules to the outer ones, and charges no bucket twice.
 # shellcheck disable=SC2016 # $ is for inner shells
 . "$(dirname "$0")/kit.sh"
 need_shim
@@ -14,43 +14,133 @@ nested() {
     tundish run -b outer "$bin" "$@"
 }
 
-nested run -b inner sh -c 'echo "$TUNDISH_BUCKET"'
+# rules: what the command is told, without the directory.
+rules='env | grep ^TUNDISH_ | grep -v ^TUNDISH_DIR | sort | sed "s,$TUNDISH_DIR/,,"'
+
+nested run -b inner sh -c "$rules"
 exits 0
 says ''
-prints "$TUNDISH_DIR/outer,$TUNDISH_DIR/inner"
-nested run -b outer sh -c 'echo "$TUNDISH_BUCKET"'
-prints "$TUNDISH_DIR/outer"
-nested run --rate 1/s sh -c 'echo "$TUNDISH_BUCKET $LD_PRELOAD"'
-prints "$TUNDISH_DIR/outer,$TUNDISH_DIR/run-* $(realpath "$shim")"
+prints 'TUNDISH_2_BUCKET=inner
+TUNDISH_2_COUNT=calls
+TUNDISH_BUCKET=outer
+TUNDISH_COUNT=calls'
+nested run --rate 1/s sh -c 'echo "$TUNDISH_BUCKET $TUNDISH_2_BUCKET $LD_PRELOAD"'
+prints "$TUNDISH_DIR/outer $TUNDISH_DIR/run-* $(realpath "$shim")"
 nested run -b inner --verbose true
 exits 0
-says "*tundish: run: the outer run's limit holds as well: $TUNDISH_DIR/outer,$TUNDISH_DIR/inner*"
+says "*tundish: run: the outer run's limit holds as well: $TUNDISH_DIR/outer*"
 
-nested run -b bytes true
-exits 125
-says "tundish: run: the outer run's bucket $TUNDISH_DIR/outer counts calls, this run counts bytes: *"
-nested run --rate 1/s --calls write true
-exits 125
-says 'tundish: run: the outer run limits other calls than this one: *'
-nested run --per-process --rate 1/s true
-exits 125
-says "tundish: run: --per-process cannot be added to the outer run's bucket $TUNDISH_DIR/outer"
-same "$(find "$TUNDISH_DIR" -name 'run-*' | wc -l)" 0 'a refused run leaves no bucket'
+# What used to be impossible: another unit, other calls, a quota for each process, other places.
+nested run -b bytes sh -c "$rules"
+prints 'TUNDISH_2_BUCKET=bytes
+TUNDISH_2_COUNT=bytes
+TUNDISH_BUCKET=outer
+TUNDISH_COUNT=calls'
+nested run --rate 1/s --calls write --per-process sh -c "$rules"
+prints 'TUNDISH_2_CALLS=write
+TUNDISH_2_COUNT=calls
+TUNDISH_2_RATE=1/s
+TUNDISH_BUCKET=outer
+TUNDISH_COUNT=calls'
+tundish run --per-process --rate 1/s "$bin" run -b inner --dest unix sh -c "$rules"
+prints 'TUNDISH_2_BUCKET=inner
+TUNDISH_2_COUNT=calls
+TUNDISH_2_DEST=unix
+TUNDISH_COUNT=calls
+TUNDISH_RATE=1/s'
+tundish run --up 1MB/s --dest :443 "$bin" run --down 1MB/s --connect 1/s sh -c "$rules"
+prints 'TUNDISH_2_BUCKET=run-*-down
+TUNDISH_2_CALLS=down
+TUNDISH_2_COUNT=bytes
+TUNDISH_3_BUCKET=run-*-connect
+TUNDISH_3_CALLS=connect
+TUNDISH_3_COUNT=calls
+TUNDISH_BUCKET=run-*-up
+TUNDISH_CALLS=up
+TUNDISH_COUNT=bytes
+TUNDISH_DEST=:443'
 
-tundish run --per-process --rate 1/s "$bin" run -b inner true
+# A bucket that the outer run takes the same tokens from.
+nested run -b outer sh -c "$rules"
+prints 'TUNDISH_BUCKET=outer
+TUNDISH_COUNT=calls'
+nested run -b inner -b "$TUNDISH_DIR/outer" sh -c 'echo "$TUNDISH_BUCKET $TUNDISH_2_BUCKET"'
+prints "$TUNDISH_DIR/outer $TUNDISH_DIR/inner"
+tundish run -b outer --calls up,connect "$bin" run -b outer --calls send sh -c "$rules"
+prints 'TUNDISH_BUCKET=outer
+TUNDISH_CALLS=up,connect
+TUNDISH_COUNT=calls'
+nested run -b outer --calls send sh -c 'echo "$TUNDISH_2_BUCKET $TUNDISH_2_CALLS"'
+prints "$TUNDISH_DIR/outer send"
+nested run -b outer --dest 10.0.0.0/8 sh -c 'echo "$TUNDISH_2_BUCKET $TUNDISH_2_DEST"'
+prints "$TUNDISH_DIR/outer 10.0.0.0/8"
+nested run -b outer --count bytes sh -c 'echo "$TUNDISH_2_BUCKET $TUNDISH_2_COUNT"'
+prints "$TUNDISH_DIR/outer bytes"
+nested run -b outer --when-empty refuse true
 exits 125
-says 'tundish: run: the outer run gives each process a quota of its own (TUNDISH_RATE=1/s), *'
+says 'tundish: */outer: the outer run takes these tokens already, with another --when-empty or --max-wait; *'
+tundish_with TUNDISH_ONLY=nobody run -b outer "$bin" run -b outer sh -c 'echo "$TUNDISH_2_BUCKET"'
+prints "$TUNDISH_DIR/outer"
+
+# Eight rules are the most.
+tundish run --rate 1/s "$bin" run --up 1/s --down 1/s --connect 1/s \
+    "$bin" run --rate 1/s --up 1/s --down 1/s --connect 1/s sh -c 'echo "${TUNDISH_8_CALLS}"'
+prints connect
+tundish run --rate 1/s --up 1/s --down 1/s --connect 1/s \
+    "$bin" run --rate 1/s --up 1/s --down 1/s "$bin" run --up 1/s --down 1/s true
+exits 125
+says 'tundish: run: with those of the outer runs there are more than the 8 rules that a program can have'
+works run --rate 1/s true # which sweeps
+same "$(find "$TUNDISH_DIR" -name 'run-*' | wc -l)" 1 'what is left of refused runs'
+
+# An inner run lets nobody out.
+tundish run -b outer --inherit always "$bin" run --rate 1/s --inherit never true
+exits 125
+says "tundish: run: --inherit never would let programs out of the outer run's limit, which says always"
+nested run --rate 1/s --inherit never true
+exits 125
+nested run --rate 1/s --inherit always sh -c 'echo "$TUNDISH_INHERIT"'
+prints always
 
 # A run that replaces itself by another keeps its process id and both buckets.
-tundish run --rate 10/s sh -c 'exec "$0" run --rate 5/s sh -c "echo \$\$ \$TUNDISH_BUCKET"' "$bin"
+both='echo $$ $TUNDISH_BUCKET $TUNDISH_2_BUCKET'
+tundish run --rate 10/s sh -c 'exec "$0" run --rate 5/s sh -c "$1"' "$bin" "$both"
 exits 0
-read -r pid list < "$work/out"
-same "$list" "$TUNDISH_DIR/run-$pid,$TUNDISH_DIR/run-$pid-2" 'buckets of both'
+read -r pid first second < "$work/out"
+same "$first $second" "$TUNDISH_DIR/run-$pid $TUNDISH_DIR/run-$pid-2" 'buckets of both'
+tundish run --up 10/s sh -c 'exec "$0" run --up 5/s sh -c "$1"' "$bin" "$both"
+read -r pid first second < "$work/out"
+same "$first $second" "$TUNDISH_DIR/run-$pid-up $TUNDISH_DIR/run-$pid-up-2" 'buckets of both directions'
 
-# A rule set by hand counts as an outer run.
-tundish_with TUNDISH_BUCKET=outer run -b inner sh -c 'echo "$TUNDISH_BUCKET"'
+# A rule set by hand counts as an outer run, whatever its number.
+tundish_with TUNDISH_BUCKET=outer run -b inner sh -c 'echo "$TUNDISH_BUCKET $TUNDISH_2_BUCKET"'
 exits 0
-prints "outer,$TUNDISH_DIR/inner"
-tundish_with TUNDISH_BUCKET=bytes run -b inner true
+prints "outer $TUNDISH_DIR/inner"
+tundish_with TUNDISH_BUCKET=outer run -b outer sh -c 'echo "$TUNDISH_BUCKET ${TUNDISH_2_BUCKET-none}"'
+prints 'outer none'
+tundish_with TUNDISH_5_BUCKET=outer run -b inner -b outer sh -c 'echo "$TUNDISH_BUCKET $TUNDISH_5_BUCKET"'
+prints "$TUNDISH_DIR/inner outer"
+tundish_with TUNDISH_5_BUCKET=outer run -b outer sh -c 'echo "${TUNDISH_BUCKET-none}"'
+prints none
+tundish_with TUNDISH_BUCKET=%x run --rate 1/s true
 exits 125
-says "tundish: run: the outer run's bucket bytes counts bytes, this run counts calls: *"
+says 'tundish: TUNDISH_BUCKET=%x: after % comes *'
+tundish_with TUNDISH_2_CALLS=send run --rate 1/s true
+exits 125
+says 'tundish: TUNDISH_2_CALLS=send: there is nothing to limit without *'
+
+# Words that limit nothing by themselves are for all rules of the run.
+keep env TUNDISH_ONLY=curl TUNDISH_MAX_WAIT=1s TUNDISH_CALLS=send TUNDISH_BURST=7 \
+    "$bin" run --rate 1/s --up 1MB/s --max-wait 2s sh -c "$rules"
+exits 0
+says ''
+prints 'TUNDISH_2_BUCKET=run-*-up
+TUNDISH_2_CALLS=up
+TUNDISH_2_COUNT=bytes
+TUNDISH_2_MAX_WAIT=2s
+TUNDISH_2_ONLY=curl
+TUNDISH_BUCKET=run-*
+TUNDISH_CALLS=send
+TUNDISH_COUNT=calls
+TUNDISH_MAX_WAIT=2s
+TUNDISH_ONLY=curl'

@@ -30,12 +30,28 @@ wrong "tundish: --rate '10K/s': 'K' is ambiguous: write kB * or KiB *" create a 
 wrong "tundish: --burst '0': is zero: *" create a --rate 1/s --burst 0
 wrong "tundish: run: needs a command; *" run --rate 1/s
 wrong "tundish: run: needs a command; *" run --rate 1/s --
-wrong "tundish: run: needs -b NAME or --rate, *" run true
-wrong "tundish: run: --burst goes with --rate; *" run -b a --burst 3 true
+wrong "tundish: run: needs -b NAME, --rate, --up, --down or --connect, *" run true
+wrong "tundish: run: --burst goes with --rate, --up, --down or --connect; *" run -b a --burst 3 true
 wrong "tundish: run: --per-process and -b exclude each other: *" run -b a --rate 1/s --per-process true
+wrong "tundish: run: -b goes with --rate only: *" run -b a --up 1MB/s true
+wrong "tundish: run: -b goes with --rate only: *" run -b a --rate 1/s --connect 1/s true
+wrong "tundish: run: --calls goes with -b or --rate: *" run --down 1MB/s --calls read true
 wrong "tundish: run: --count tokens is neither bytes nor calls; *" run --rate 1/s --count tokens true
 wrong "tundish: run: --rate 1MB/s is in bytes, but --count says calls; *" run --rate 1MB/s --count calls true
-wrong "tundish: run: --calls fly: *a list of *" run --rate 1/s --calls fly true
+wrong "tundish: run: --up 1MB/s is in bytes, but --count says calls; *" run --up 1MB/s --count calls true
+wrong "tundish: run: --connect 1MB/s is in bytes, but a connection is a call: 10/s; *" run --connect 1MB/s true
+wrong "tundish: --down '1': does not say per what time: *" run --up 1MB/s --down 1 true
+wrong "tundish: --burst '64KiB': is a size, but the rate counts calls: *" \
+    run --up 1MB/s --connect 1/s --burst 64KiB true
+wrong "tundish: run: --calls fly: is a list of *" run --rate 1/s --calls fly true
+wrong "tundish: run: --dest example.com: 'example.com' is a name: a destination is an address *" \
+    run --rate 1/s --dest example.com true
+wrong "tundish: run: --when-empty fly: is wait, refuse, *" run --rate 1/s --when-empty fly true
+wrong "tundish: run: --max-wait 5: is no time: *" run --rate 1/s --max-wait 5 true
+wrong "tundish: run: --inherit fly: is env, always or never; *" run --rate 1/s --inherit fly true
+wrong "tundish: run: --dry-run holds nothing, so --when-empty drop has no meaning; *" \
+    run --rate 1/s --dry-run --when-empty drop true
+wrong "tundish: run: --config is not in this version; *" run --config x -- true
 wrong "tundish: run: no more than 8 buckets at once; *" \
     run -b 1 -b 2 -b 3 -b 4 -b 5 -b 6 -b 7 -b 8 -b 9 true
 wrong "tundish: status: unknown option --json; *" status --json
@@ -46,7 +62,7 @@ works help
 prints 'usage: tundish COMMAND*'
 works --help
 works -h
-for command in run create set reset rm take peek status; do
+for command in run create set reset rm take peek status doctor; do
     works help $command
     prints "usage: tundish $command *"
     works $command --help

@@ -4,6 +4,7 @@
 
 HTTP/1.1 on 127.0.0.1 (PUT and POST, Content-Length or chunked, Expect: 100-continue, keep-alive, any number
 of connections at once), or with --raw plain TCP, where an upload is all that a connection sends until it ends.
+Both inside TLS with --tls and a file of certificate and key; --sha256 says each body's digest as well.
 
 The first line on stdout is the port. Then one line of JSON for each upload: bytes, seconds (first to last
 body byte), rate (bytes per second), start and end (CLOCK_MONOTONIC, seconds), client (the peer's port).
@@ -12,10 +13,12 @@ after --lifetime seconds, is the sum: {"summary": true, "uploads": ..., "bytes":
 of the first to last byte of the last), "rate": ..., "start": ..., "end": ..., "why": ...}.
 """
 import argparse
+import hashlib
 import json
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -57,7 +60,8 @@ class Tally:
             if upload.start is not None:
                 self.start = upload.start if self.start is None else min(self.start, upload.start)
                 self.end = upload.end if self.end is None else max(self.end, upload.end)
-            say({**figures(upload.bytes, upload.start, upload.end), "client": client})
+            digest = {"sha256": upload.digest.hexdigest()} if upload.digest else {}
+            say({**figures(upload.bytes, upload.start, upload.end), "client": client, **digest})
             if self.limit and self.uploads >= self.limit:
                 self.finish("requests")
 
@@ -70,17 +74,20 @@ class Tally:
 class Upload:
     """The body of one request as it comes in."""
 
-    def __init__(self, tally):
+    def __init__(self, tally, options):
         self.tally = tally
+        self.digest = hashlib.sha256() if options.sha256 else None
         self.bytes = 0
         self.start = self.end = None
 
-    def took(self, count):
+    def took(self, piece):
         self.tally.touch()
         self.end = self.tally.touched
         if self.start is None:
             self.start = self.end
-        self.bytes += count
+        self.bytes += len(piece)
+        if self.digest:
+            self.digest.update(piece)
 
 
 def figures(count, start, end):
@@ -96,10 +103,10 @@ def say(record):
 class Connection:
     """One HTTP connection: requests one after the other."""
 
-    def __init__(self, sock, tally, status):
+    def __init__(self, sock, tally, options):
         self.sock = sock
         self.tally = tally
-        self.status = status
+        self.options = options
         self.client = sock.getpeername()[1]
         self.buffer = bytearray()
 
@@ -123,7 +130,7 @@ class Connection:
             if not self.buffer:
                 self.fill()
             count = min(length, len(self.buffer))
-            upload.took(count)
+            upload.took(self.buffer[:count])
             del self.buffer[:count]
             length -= count
 
@@ -147,7 +154,7 @@ class Connection:
         fields = self.headers()
         if fields.get("expect", "").lower() == "100-continue":
             self.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        upload = Upload(self.tally)
+        upload = Upload(self.tally, self.options)
         if fields.get("transfer-encoding", "").lower() == "chunked":
             self.chunks(upload)
         else:
@@ -155,7 +162,7 @@ class Connection:
         last = fields.get("connection", "").lower() == "close" or version == "HTTP/1.0"
         answer = b"" if method == "HEAD" else b"thanks\n"
         self.sock.sendall(b"HTTP/1.1 %d Here\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n%s\r\n%s" % (
-            self.status, len(answer), b"Connection: close\r\n" if last else b"", answer))
+            self.options.status, len(answer), b"Connection: close\r\n" if last else b"", answer))
         if method in ("PUT", "POST"):
             self.tally.add(upload, self.client)
         return not last
@@ -166,25 +173,28 @@ class Connection:
 
 
 def serve_http(sock, tally, options):
-    Connection(sock, tally, options.status).serve()
+    Connection(sock, tally, options).serve()
 
 
-def serve_raw(sock, tally, _options):
-    upload = Upload(tally)
+def serve_raw(sock, tally, options):
+    upload = Upload(tally, options)
     client = sock.getpeername()[1]
     try:
         while piece := sock.recv(PIECE):
-            upload.took(len(piece))
+            upload.took(piece)
     finally:
         tally.add(upload, client)
 
 
 def serve(sock, tally, options):
-    with sock:
-        try:
-            (serve_raw if options.raw else serve_http)(sock, tally, options)
-        except (Closed, ValueError, OSError):
-            pass
+    try:
+        if options.tls:
+            sock = options.tls.wrap_socket(sock, server_side=True)
+        (serve_raw if options.raw else serve_http)(sock, tally, options)
+    except (Closed, ValueError, OSError):
+        pass
+    finally:
+        sock.close()
 
 
 def accept(listener, tally, options):
@@ -209,6 +219,12 @@ def wait(tally, options):
             tally.finish("idle")
 
 
+def tls(file):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return context
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--raw", action="store_true", help="plain TCP: count each connection until its end")
@@ -218,6 +234,8 @@ def parse():
     parser.add_argument("--lifetime", type=float, default=120, metavar="S", help="end after S seconds (120)")
     parser.add_argument("--rcvbuf", type=int, metavar="BYTES", help="SO_RCVBUF of the connections")
     parser.add_argument("--status", type=int, default=200, metavar="CODE", help="HTTP status to answer (200)")
+    parser.add_argument("--tls", type=tls, metavar="FILE", help="inside TLS; FILE has certificate and key")
+    parser.add_argument("--sha256", action="store_true", help="say the digest of each body")
     return parser.parse_args()
 
 

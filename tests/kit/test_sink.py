@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The sink counts what it is sent, by each way of sending it, and always ends by itself."""
+import hashlib
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -88,6 +92,30 @@ class SinkTest(unittest.TestCase):
         # A sink that gets no processor finds both parts at once: then with a longer pause.
         pauses = (0.1, 0.4, 1.6, 6.4)
         self.assertTrue(any(self.raw_upload(pause) > pause / 2 for pause in pauses))
+
+    def test_says_the_digest_when_asked(self):
+        body = bytes(range(256)) * 1000
+        with Sink("--sha256", "--requests", "1") as sink:
+            self.put(sink.port, body=body)
+            self.assertEqual(sink.records()[0]["sha256"], hashlib.sha256(body).hexdigest())
+
+    @unittest.skipUnless(shutil.which("openssl"), "openssl makes the certificate")
+    def test_speaks_tls(self):
+        with tempfile.TemporaryDirectory() as directory:
+            pem = os.path.join(directory, "pem")
+            subprocess.run(["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt",
+                            "ec_paramgen_curve:P-256", "-subj", "/CN=localhost",
+                            "-addext", "subjectAltName=DNS:localhost", "-keyout", pem, "-out", pem + ".crt"],
+                           check=True, stderr=subprocess.DEVNULL)
+            with open(pem + ".crt", encoding="ascii") as crt, open(pem, "a", encoding="ascii") as both:
+                both.write(crt.read())
+            with Sink("--tls", pem, "--requests", "1") as sink:
+                connection = http.client.HTTPSConnection("localhost", sink.port, timeout=30,
+                                                         context=ssl.create_default_context(cafile=pem))
+                connection.request("PUT", "/", body=b"a" * 100000)
+                connection.getresponse().read()
+                connection.close()
+                self.assertEqual(sink.records()[0]["bytes"], 100000)
 
     def test_serves_many_at_once(self):
         with Sink("--requests", "20") as sink:

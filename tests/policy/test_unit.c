@@ -4,6 +4,7 @@
  * all values: what is printed can be read back, and a refused text changes nothing.
  */
 #include "kit/kit.h"
+#include "policy/cases.h"
 #include "policy/unit.h"
 
 #include <errno.h>
@@ -11,20 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    TEXT = 512,
-};
-
-/* What a parser makes of a text, written as the expectation of a case is. */
-typedef void answer_fn(const char *text, char answer[TEXT]);
-
-static void answer_error(int error, const char *why, char answer[TEXT])
-{
-    const char *name = error == -EINVAL ? "EINVAL" : error == -ERANGE ? "ERANGE" : "?";
-    snprintf(answer, TEXT, "error %s %s", name, why ? why : "(no sentence)");
-}
-
-static void answer_rate(const char *text, char answer[TEXT])
+static void answer_rate(const char *text, char answer[CASES_TEXT])
 {
     struct tdi_rate rate = {0};
     const char *why = NULL;
@@ -32,19 +20,20 @@ static void answer_rate(const char *text, char answer[TEXT])
     int error = tdi_unit_parse_rate(text, &rate, &why);
     if (error) {
         ck_assert_uint_eq(rate.interval_us, 0);
-        answer_error(error, why, answer);
+        cases_answer_error(error, why, answer);
         return;
     }
     tdi_unit_format_rate(shown, sizeof shown, &rate);
-    snprintf(answer, TEXT, "%" PRIu32 " per %" PRIu64 " us of %s, shown %s, burst %" PRIu32, rate.refill,
-             rate.interval_us, rate.bytes ? "bytes" : "calls", shown, tdi_unit_default_burst(&rate));
+    snprintf(answer, CASES_TEXT, "%" PRIu32 " per %" PRIu64 " us of %s, shown %s, burst %" PRIu32,
+             rate.refill, rate.interval_us, rate.bytes ? "bytes" : "calls", shown,
+             tdi_unit_default_burst(&rate));
 }
 
-static void answer_burst(const char *text, char answer[TEXT])
+static void answer_burst(const char *text, char answer[CASES_TEXT])
 {
     struct tdi_rate rate;
     const char *why = NULL, *of = strstr(text, " of ");
-    char burst_text[TEXT];
+    char burst_text[CASES_TEXT];
     uint32_t burst = 7;
     ck_assert_msg(of && tdi_unit_parse_rate(of + 4, &rate, &why) == 0, "bad case: %s", text);
     snprintf(burst_text, sizeof burst_text, "%.*s", (int)(of - text), text);
@@ -52,13 +41,13 @@ static void answer_burst(const char *text, char answer[TEXT])
         tdi_unit_parse_burst(strcmp(burst_text, "<empty>") == 0 ? "" : burst_text, &rate, &burst, &why);
     if (error) {
         ck_assert_uint_eq(burst, 7);
-        answer_error(error, why, answer);
+        cases_answer_error(error, why, answer);
     } else {
-        snprintf(answer, TEXT, "%" PRIu32, burst);
+        snprintf(answer, CASES_TEXT, "%" PRIu32, burst);
     }
 }
 
-static void answer_count(const char *text, char answer[TEXT])
+static void answer_count(const char *text, char answer[CASES_TEXT])
 {
     const char *why = NULL;
     char shown[64];
@@ -66,14 +55,14 @@ static void answer_count(const char *text, char answer[TEXT])
     int error = tdi_unit_parse_count(text, &count, &why);
     if (error) {
         ck_assert_uint_eq(count, 7);
-        answer_error(error, why, answer);
+        cases_answer_error(error, why, answer);
         return;
     }
     tdi_unit_format_count(shown, sizeof shown, count, true);
-    snprintf(answer, TEXT, "%" PRIu32 ", %s", count, shown);
+    snprintf(answer, CASES_TEXT, "%" PRIu32 ", %s", count, shown);
 }
 
-static void answer_duration(const char *text, char answer[TEXT])
+static void answer_duration(const char *text, char answer[CASES_TEXT])
 {
     const char *why = NULL;
     char shown[64];
@@ -81,86 +70,36 @@ static void answer_duration(const char *text, char answer[TEXT])
     int error = tdi_unit_parse_duration_ns(text, &ns, &why);
     if (error) {
         ck_assert_uint_eq(ns, 7);
-        answer_error(error, why, answer);
+        cases_answer_error(error, why, answer);
         return;
     }
     tdi_unit_format_duration(shown, sizeof shown, ns);
-    snprintf(answer, TEXT, "%" PRIu64 ", %s", ns, shown);
-}
-
-/* An expected error gives the beginning up to the error's name and any part of the sentence. */
-static bool meets(const char *answer, const char *expected)
-{
-    const size_t kind = strlen("error EINVAL ");
-    if (strncmp(expected, "error ", 6) != 0)
-        return strcmp(answer, expected) == 0;
-    return strlen(expected) > kind && strncmp(answer, expected, kind) == 0 &&
-           strstr(answer + kind, expected + kind);
-}
-
-static unsigned check_line(const char *file, unsigned number, char *line, answer_fn *answer_for)
-{
-    char answer[TEXT];
-    char *arrow = strstr(line, " -> ");
-    ck_assert_msg(arrow != NULL, "%s:%u: no ' -> '", file, number);
-    *arrow = '\0';
-    answer_for(strcmp(line, "<empty>") == 0 ? "" : line, answer);
-    if (meets(answer, arrow + 4))
-        return 0;
-    fprintf(stderr, "%s:%u: '%s' -> %s\n  expected %s\n", file, number, line, answer, arrow + 4);
-    return 1;
-}
-
-static void check_file(const char *file, answer_fn *answer_for)
-{
-    char path[TEXT], line[TEXT];
-    unsigned number = 0, cases = 0, failures = 0;
-    snprintf(path, sizeof path, "%s/%s", UNITS, file);
-    FILE *in = fopen(path, "r");
-    ck_assert_msg(in != NULL, "%s: %s", path, strerror(errno));
-    while (fgets(line, sizeof line, in)) {
-        number++;
-        line[strcspn(line, "\n")] = '\0';
-        if (line[0] == '\0' || line[0] == '#')
-            continue;
-        cases++;
-        failures += check_line(file, number, line, answer_for);
-    }
-    fclose(in);
-    ck_assert_msg(cases > 0, "%s holds no case", file);
-    ck_assert_msg(failures == 0, "%u of %u cases of %s fail", failures, cases, file);
+    snprintf(answer, CASES_TEXT, "%" PRIu64 ", %s", ns, shown);
 }
 
 START_TEST(rates_are_read_as_the_cases_say)
 {
-    check_file("rates.txt", answer_rate);
+    cases_check(UNITS "/rates.txt", answer_rate);
 }
 END_TEST
 
 START_TEST(bursts_are_read_as_the_cases_say)
 {
-    check_file("bursts.txt", answer_burst);
+    cases_check(UNITS "/bursts.txt", answer_burst);
 }
 END_TEST
 
 START_TEST(counts_are_read_as_the_cases_say)
 {
-    check_file("counts.txt", answer_count);
+    cases_check(UNITS "/counts.txt", answer_count);
 }
 END_TEST
 
 START_TEST(durations_are_read_as_the_cases_say)
 {
-    check_file("durations.txt", answer_duration);
+    cases_check(UNITS "/durations.txt", answer_duration);
 }
 END_TEST
-
-/* A generator good enough for arguments, the same on each run. */
-static uint64_t next_random(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *state >> 16;
-}
 
 START_TEST(a_printed_rate_reads_back_as_the_same_rate)
 {
@@ -171,11 +110,11 @@ START_TEST(a_printed_rate_reads_back_as_the_same_rate)
         struct tdi_rate rate = {0}, again;
         const char *why = "";
         char text[64];
-        rate.interval_us = intervals[next_random(&state) % (sizeof intervals / sizeof intervals[0])];
-        rate.refill = (uint32_t)(next_random(&state) % 200000 + 1);
+        rate.interval_us = intervals[cases_random(&state) % (sizeof intervals / sizeof intervals[0])];
+        rate.refill = (uint32_t)(cases_random(&state) % 200000 + 1);
         if (rate.interval_us >= 1000000)
-            rate.refill = (uint32_t)(next_random(&state) >> (16 + next_random(&state) % 32)) | 1;
-        rate.bytes = next_random(&state) % 2;
+            rate.refill = (uint32_t)(cases_random(&state) >> (16 + cases_random(&state) % 32)) | 1;
+        rate.bytes = cases_random(&state) % 2;
         tdi_unit_format_rate(text, sizeof text, &rate);
         ck_assert_msg(tdi_unit_parse_rate(text, &again, &why) == 0, "%s: %s", text, why);
         ck_assert_msg(tdi_unit_same_rate(&rate, &again), "%s is another rate", text);
@@ -187,7 +126,7 @@ START_TEST(a_printed_count_reads_back_as_the_same_count)
 {
     uint64_t state = 2;
     for (unsigned i = 0; i < 20000; i++) {
-        uint32_t count = (uint32_t)(next_random(&state) >> (16 + next_random(&state) % 32)), again;
+        uint32_t count = (uint32_t)(cases_random(&state) >> (16 + cases_random(&state) % 32)), again;
         const char *why = "";
         char text[64];
         count = i % 3 == 0 ? count / 1000 * 1000 : i % 3 == 1 ? count / 1024 * 1024 : count;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "raw_call.h"
 #include "snippets.h"
 
 #define SKIPPED 77
@@ -90,6 +91,28 @@ int guest_upload(void)
     return ends[0];
 }
 
+int guest_download(size_t n)
+{
+    static const char bytes[16384];
+    int ends[2];
+    EXPECT(peer_pair(ends) == 0, "no pair");
+    pid_t child = fork();
+    EXPECT(child >= 0, "fork");
+    if (child == 0) {
+        close(ends[0]);
+        while (n > 0) {
+            long sent = raw_call(SYS_write, ends[1], RAW(bytes), (long)(n < sizeof bytes ? n : sizeof bytes),
+                                 0, 0, 0);
+            if (sent <= 0)
+                _exit(1);
+            n -= (size_t)sent;
+        }
+        _exit(0);
+    }
+    close(ends[1]);
+    return ends[0];
+}
+
 static void make_slow_bucket(const char *name)
 {
     struct tundish *bucket;
@@ -115,13 +138,15 @@ static void become(const struct guest_case *one)
 /* Exit status of the case, or -1 for a signal or too long a time. */
 static int run_case(const struct guest_case *one)
 {
+    const char *idle = getenv("GUEST_IDLE_MS"); /* see test_cases.c */
+    unsigned long patience_ms = CASE_SECONDS * 1000 + (idle != NULL ? strtoul(idle, NULL, 10) : 0);
     int status = -1;
     make_slow_bucket("slow");
     make_slow_bucket("other");
     pid_t child = fork();
     if (child == 0)
         become(one);
-    for (int i = 0; i < CASE_SECONDS * 100; i++) {
+    for (unsigned long ms = 0; ms < patience_ms; ms += 10) {
         if (waitpid(child, &status, WNOHANG) == child)
             return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
         guest_sleep_ms(10);

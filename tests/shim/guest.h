@@ -55,4 +55,7 @@ void guest_drain(int fd);
 /* A connected TCP pair whose peer is drained; returns our end. */
 int guest_upload(void);
 
+/* Our end of a TCP pair, to which another process sends n bytes of zero and ends. */
+int guest_download(size_t n);
+
 #endif

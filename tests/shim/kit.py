@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 SOURCE = os.environ["KIT_SOURCE"]
 PRELOAD = os.environ.get("KIT_PRELOAD_LIB", "")
@@ -41,6 +42,27 @@ def run(command, preload=PRELOAD, timeout=60, **words):
     """A limited command to its end: status, stdout, stderr."""
     return subprocess.run(command, env=environment(preload, **words), timeout=timeout, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+
+
+def answered(script, env, timeout=60):
+    """What a script that begins with rules_guest.py answers (None if it does not), and how it ended."""
+    with tempfile.TemporaryFile() as page:
+        page.truncate(65536)
+        env = {**env, "PYTHONPATH": os.path.dirname(os.path.abspath(__file__)), "RULES_ANSWER": str(page.fileno())}
+        done = subprocess.run([sys.executable, "-c", "from rules_guest import *\n" + script], env=env, timeout=timeout,
+                              text=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              pass_fds=[page.fileno()], check=False)
+        page.seek(0)
+        text = page.read().split(b"\0")[0]
+    return json.loads(text) if text else None, done
+
+
+def answer_of(script, **words):
+    """The answer of a limited script, which must end well."""
+    answer, done = answered(script, environment(**words))
+    if done.returncode != 0 or answer is None:
+        check(False, "ends well: " + " ".join(f"{k}={v}" for k, v in words.items()), repr(done.stderr))
+    return answer
 
 
 class Sink:

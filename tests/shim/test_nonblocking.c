@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "guest.h"
+#include "raw_call.h"
 #include "snippets.h"
 
 #define TOTAL 30000
@@ -49,7 +50,7 @@ static void what_a_full_socket_refuses_is_free(void)
     int ends[2];
     EXPECT(peer_pair(ends) == 0, "no pair");
     EXPECT(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0, "fcntl");
-    while (syscall(SYS_sendto, ends[0], bytes, sizeof bytes, 0, NULL, 0) > 0)
+    while (raw_call(SYS_sendto, ends[0], RAW(bytes), sizeof bytes, 0, 0, 0) > 0)
         ;
     ssize_t n = write(ends[0], bytes, 500);
     EXPECT(n == -1 && errno == EAGAIN, "%zd, errno %d", n, errno);

@@ -89,6 +89,22 @@ static void local_sockets_are_out_of_reach(void)
     EXPECT(guest_charged() == 0, "%u", guest_charged());
 }
 
+/* Twice what the bucket holds, once the rule names them. */
+static void messages_with_descriptors_are_never_cut(void)
+{
+    uint64_t start = guest_ms();
+    passed_descriptor_arrives(SOCK_STREAM);
+    passed_descriptor_arrives(SOCK_SEQPACKET);
+    EXPECT(guest_ms() - start >= 55, "3 kB at 50 kB/s took %d ms", (int)(guest_ms() - start));
+}
+
+static void eventfds_are_out_of_every_reach(void)
+{
+    uint64_t one = 1;
+    EXPECT(write(eventfd(0, 0), &one, sizeof one) == sizeof one, "eventfd");
+    EXPECT(guest_charged() == 0, "%u", guest_charged());
+}
+
 static void files_pipes_and_eventfds_are_out_of_reach(void)
 {
     uint64_t one = 1;
@@ -180,6 +196,9 @@ static const struct guest_case cases[] = {
     GUEST_CASE(datagram_larger_than_the_capacity_goes_whole, "TUNDISH_RATE=50kB/s", "TUNDISH_BURST=1kB"),
     GUEST_CASE(zero_copy_completions_count_calls, "TUNDISH_RATE=100kB/s", "TUNDISH_BURST=1kB"),
     GUEST_CASE(local_sockets_are_out_of_reach, GUEST_SLOW),
+    GUEST_CASE(messages_with_descriptors_are_never_cut, "TUNDISH_RATE=50kB/s", "TUNDISH_BURST=1kB",
+               "TUNDISH_DEST=unix"),
+    GUEST_CASE(eventfds_are_out_of_every_reach, GUEST_SLOW, "TUNDISH_DEST=unix,pipe,file,tty"),
     GUEST_CASE(files_pipes_and_eventfds_are_out_of_reach, GUEST_SLOW),
     GUEST_CASE(reused_numbers_are_what_they_are, GUEST_SLOW),
     GUEST_CASE(works_when_every_descriptor_was_closed, GUEST_SLOW),

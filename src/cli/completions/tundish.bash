@@ -28,7 +28,8 @@ _tundish_run_command() {
     for ((i = 2; i <= COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         --) ((i < COMP_CWORD)) && echo $((i + 1)); return ;;
-        -b | --bucket | --rate | --burst | --calls | --count)
+        -b | --bucket | --rate | --up | --down | --connect | --burst | --calls | --count | --dest | \
+            --when-empty | --max-wait | --inherit)
             ((i++))
             [[ ${COMP_WORDS[i]} == = ]] && ((i++))
             ;;
@@ -55,12 +56,17 @@ _tundish_command_word() {
 _tundish_option_value() {
     case $1 in
     -b | --bucket) _tundish_reply "$2" "$(_tundish_buckets)" ;;
-    --calls) _tundish_words "$2" 'up connect write writev send sendto sendmsg' ;;
+    --calls) _tundish_words "$2" "up down connect write writev pwrite pwritev send sendto sendmsg sendmmsg \
+sendfile splice copy_file_range read readv pread preadv recv recvfrom recvmsg recvmmsg" ;;
+    --dest) _tundish_words "$2" 'inet unix pipe file tty' ;;
+    --when-empty) _tundish_words "$2" 'wait refuse drop observe' ;;
+    --inherit) _tundish_words "$2" 'env always never' ;;
     --count) _tundish_words "$2" 'bytes calls' ;;
     --mode) _tundish_words "$2" '0600 0660 0666' ;;
-    --rate) _tundish_words "$2" '1/s 10/s 100/min 100kB/s 1MB/s' ;;
+    --rate | --up | --down) _tundish_words "$2" '1/s 10/s 100/min 100kB/s 1MB/s' ;;
+    --connect) _tundish_words "$2" '1/s 10/s 100/min' ;;
     --burst) _tundish_words "$2" '1 10 64KiB 200ms 1s' ;;
-    --timeout) _tundish_words "$2" '100ms 1s 1min' ;;
+    --timeout | --max-wait) _tundish_words "$2" '100ms 1s 1min' ;;
     --initial) COMPREPLY=() ;;
     *) return 1 ;;
     esac
@@ -69,7 +75,7 @@ _tundish_option_value() {
 
 _tundish() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
-    local commands='run create set reset rm take wait peek status help'
+    local commands='run create set reset rm take wait peek status doctor help'
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         _tundish_words "$current" "$commands --help --version"
@@ -91,12 +97,22 @@ _tundish() {
     _tundish_option_value "$before" "$current" && return
     local options=--help
     case $command in
-    run) options='-b --rate --burst --per-process --calls --count --verbose --help --' ;;
+    run)
+        options='-b --rate --up --down --connect --burst --per-process --calls --count --dest'
+        options+=' --when-empty --max-wait --dry-run --inherit --verbose --help --'
+        ;;
     create) options='--rate --burst --initial --unfair --stepped --strict --mode --verbose --help' ;;
     wait) options='--timeout --help' ;;
     set) options='--rate --burst --verbose --help' ;;
     esac
     case $command in
+    doctor)
+        if [[ $current == -* ]]; then
+            _tundish_words "$current" "$options"
+        else
+            _tundish_command_word 2 "$current"
+        fi
+        ;;
     help) _tundish_words "$current" "${commands% help}" ;;
     *)
         if [[ $current == -* || $command == run ]]; then

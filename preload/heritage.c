@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The environment is made in two passes over the program's, by the same code: the first only counts, the
+ * second writes into room of that size. Strings are shared with the program's; only an LD_PRELOAD that
+ * changes is written anew.
+ *
+ * always: TUNDISH_ words that are missing are added, those that are there keep the program's value. But a
+ * rule is one thing: if the program brings the TUNDISH_BUCKET or TUNDISH_RATE of one, the rest of ours is not
+ * mixed into it. Our LD_PRELOAD entry is appended if it is missing. never: all these words go but
+ * TUNDISH_DIR, which programs that use the library themselves need.
+ *
+ * Where the room lies: up to a few kilobytes on the stack, which may be a small thread's or a signal
+ * handler's. Larger ones in a mapping, which goes when the call returns, or with the process when it does
+ * not. Only a vfork child that succeeds would leave it to its parent for ever: so such a child uses what
+ * there is of its stack first.
+ */
+#include "heritage.h"
+
+#include <alloca.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fd.h"
+#include "lib/name.h"
+#include "say.h"
+
+#define WORDS 96                      /* eight rules of ten words, and what is of no rule */
+#define TEXT (16 * 1024)              /* of all words; the policy itself holds less */
+#define ON_STACK 2048                 /* a word takes 8 bytes */
+#define STACK_RESERVE ((size_t)16384) /* for the real call, whose search along PATH uses the stack as well */
+
+#define PREFIX "TUNDISH_"
+#define DIRECTORY "TUNDISH_DIR="
+#define PRELOAD "LD_PRELOAD="
+#define RUNTIME "XDG_RUNTIME_DIR="
+
+/* Written before how_to says so and never again. */
+static struct {
+    const char *file;    /* last part of our file's name; an LD_PRELOAD entry that ends in it is us */
+    const char *entry;   /* our entry as it was written; NULL: none is known */
+    const char *runtime; /* our XDG_RUNTIME_DIR word, on which the default directory depends; NULL: none */
+    uint32_t directory;  /* which word names that default; WORDS: none, TUNDISH_DIR was set */
+    uint32_t words;
+    const char *word[WORDS];
+    size_t used;
+    char text[TEXT];
+} ours;
+
+static _Atomic(enum tdi_inherit) how_to;
+
+static _Atomic(pid_t) this_process; /* but in a vfork child, who reads its parent's */
+
+/* An environment in the making. */
+struct making {
+    const char **table; /* NULL while counting */
+    char *text;
+    size_t words, words_most; /* in the table */
+    size_t used, used_most;   /* of the text */
+    bool changed;
+};
+
+static bool starts_with(const char *word, const char *start)
+{
+    return strncmp(word, start, strlen(start)) == 0;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    size_t len = strcspn(a, "=");
+    return strncmp(a, b, len) == 0 && b[len] == '=';
+}
+
+/* The next entry of a list as ld.so reads it: its length, 0 at the end. */
+static size_t next_entry(const char **at)
+{
+    *at += strspn(*at, " :");
+    return strcspn(*at, " :");
+}
+
+static bool is_ours(const char *entry, size_t len)
+{
+    size_t from = len;
+    while (from > 0 && entry[from - 1] != '/')
+        from--;
+    return strlen(ours.file) == len - from && memcmp(entry + from, ours.file, len - from) == 0;
+}
+
+static bool lists_us(const char *list)
+{
+    size_t len;
+    for (; (len = next_entry(&list)) > 0; list += len)
+        if (is_ours(list, len))
+            return true;
+    return false;
+}
+
+/* 0 for a word that is of no rule, else the rule's number; 31 for all that are too large to be one. */
+static unsigned rule_of(const char *word, const char **name)
+{
+    static const char *const of_no_rule[] = {"DIR=", "CONFIG=", "ON_ERROR=", "INHERIT=", "VERBOSE=", "OFF="};
+    unsigned number = 0;
+    *name = word + strlen(PREFIX);
+    for (size_t i = 0; i < sizeof of_no_rule / sizeof *of_no_rule; i++)
+        if (starts_with(*name, of_no_rule[i]))
+            return 0;
+    size_t digits = strspn(*name, "0123456789");
+    if (digits == 0 || (*name)[digits] != '_')
+        return 1;
+    for (size_t i = 0; i < digits && number < 31; i++)
+        number = number * 10 + (unsigned)((*name)[i] - '0');
+    *name += digits + 1;
+    return number < 31 ? number : 31;
+}
+
+/* The words that make a rule one. */
+static bool makes_a_rule(const char *name)
+{
+    return starts_with(name, "BUCKET=") || starts_with(name, "RATE=");
+}
+
+static void add_word(struct making *making, const char *word)
+{
+    if (making->table != NULL && making->words < making->words_most)
+        making->table[making->words] = word;
+    making->words++;
+}
+
+static void add_text(struct making *making, const char *from, size_t len)
+{
+    if (making->text != NULL && len > making->used_most - making->used)
+        len = making->used_most - making->used;
+    if (making->text != NULL)
+        memcpy(making->text + making->used, from, len);
+    making->used += len;
+}
+
+static void add_string(struct making *making, const char *string)
+{
+    add_text(making, string, strlen(string));
+}
+
+/* The LD_PRELOAD whose text begins at `from`. */
+static void add_preload(struct making *making, size_t from)
+{
+    add_text(making, "", 1);
+    if (making->text == NULL)
+        add_word(making, PRELOAD);
+    else if (from < making->used_most)
+        add_word(making, making->text + from);
+    making->changed = true;
+}
+
+static void append_us(struct making *making, const char *list)
+{
+    size_t from = making->used;
+    add_string(making, PRELOAD);
+    add_string(making, list);
+    if (*list != '\0')
+        add_string(making, ":");
+    add_string(making, ours.entry);
+    add_preload(making, from);
+}
+
+static void remove_us(struct making *making, const char *list)
+{
+    size_t from = making->used, len;
+    bool any = false;
+    for (; (len = next_entry(&list)) > 0; list += len) {
+        if (is_ours(list, len))
+            continue;
+        add_string(making, any ? ":" : PRELOAD);
+        add_text(making, list, len);
+        any = true;
+    }
+    making->changed = true;
+    if (any)
+        add_preload(making, from);
+}
+
+static void make_without(struct making *making, char *const *envp)
+{
+    for (; envp != NULL && *envp != NULL; envp++) {
+        const char *word = *envp;
+        if (starts_with(word, PREFIX) && !starts_with(word, DIRECTORY))
+            making->changed = true;
+        else if (starts_with(word, PRELOAD) && lists_us(word + strlen(PRELOAD)))
+            remove_us(making, word + strlen(PRELOAD));
+        else
+            add_word(making, word);
+    }
+}
+
+/* What a program's environment has of ours. */
+struct found {
+    bool word[WORDS];
+    uint32_t own_rules; /* bits: the program brings a rule of that number itself */
+    bool preload;
+    bool runtime; /* any XDG_RUNTIME_DIR */
+    bool same_runtime;
+};
+
+static void look_at(struct found *found, const char *word)
+{
+    const char *name;
+    if (starts_with(word, RUNTIME)) {
+        found->runtime = true;
+        found->same_runtime = ours.runtime != NULL && strcmp(word, ours.runtime) == 0;
+    }
+    if (!starts_with(word, PREFIX))
+        return;
+    unsigned rule = rule_of(word, &name);
+    if (makes_a_rule(name))
+        found->own_rules |= UINT32_C(1) << rule;
+    for (uint32_t i = 0; i < ours.words; i++)
+        if (same_name(word, ours.word[i]))
+            found->word[i] = true;
+}
+
+static bool is_missing(const struct found *found, uint32_t i)
+{
+    const char *name;
+    if (found->word[i])
+        return false;
+    if (i == ours.directory) /* the same default is found without being told */
+        return ours.runtime != NULL ? !found->same_runtime : found->runtime;
+    unsigned rule = rule_of(ours.word[i], &name);
+    return rule == 0 || (found->own_rules & UINT32_C(1) << rule) == 0;
+}
+
+static void make_complete(struct making *making, char *const *envp)
+{
+    struct found found = {.preload = false};
+    for (; envp != NULL && *envp != NULL; envp++) {
+        const char *word = *envp;
+        look_at(&found, word);
+        bool preload = starts_with(word, PRELOAD);
+        if (preload && ours.entry != NULL && !lists_us(word + strlen(PRELOAD)))
+            append_us(making, word + strlen(PRELOAD));
+        else
+            add_word(making, word);
+        found.preload = found.preload || preload;
+    }
+    if (!found.preload && ours.entry != NULL)
+        append_us(making, "");
+    for (uint32_t i = 0; i < ours.words; i++) {
+        if (!is_missing(&found, i))
+            continue;
+        add_word(making, ours.word[i]);
+        making->changed = true;
+    }
+}
+
+static void make(struct making *making, enum tdi_inherit how, char *const *envp)
+{
+    if (how == TDI_INHERIT_NEVER)
+        make_without(making, envp);
+    else
+        make_complete(making, envp);
+}
+
+static size_t room_for(const struct making *counted)
+{
+    return (counted->words + 1) * sizeof(char *) + counted->used;
+}
+
+/* Another thread may have changed the program's words meanwhile: what does not fit any more stays out. */
+static char *const *make_in(void *room, const struct making *counted, enum tdi_inherit how, char *const *envp)
+{
+    struct making making = {.table = room,
+                            .text = (char *)room + (counted->words + 1) * sizeof(char *),
+                            .words_most = counted->words,
+                            .used_most = counted->used};
+    make(&making, how, envp);
+    making.table[making.words < counted->words ? making.words : counted->words] = NULL;
+    if (counted->used > 0)
+        making.text[counted->used - 1] = '\0';
+    return room;
+}
+
+static bool shares_its_parents_memory(void)
+{
+    return getpid() != atomic_load_explicit(&this_process, memory_order_relaxed);
+}
+
+/* Whether so much more of the stack is there. A thread's ends in a page that cannot be read. */
+static bool has_stack(size_t size)
+{
+    stack_t signals;
+    size_t depth = size + STACK_RESERVE;
+    if (sigaltstack(NULL, &signals) != 0 || (signals.ss_flags & SS_ONSTACK) != 0)
+        return false; /* there is no such page */
+    return tdi_fd_readable((const char *)__builtin_frame_address(0) - depth, depth);
+}
+
+static int in_mapping(const struct making *counted, enum tdi_inherit how, char *const *envp,
+                      tdi_heritage_fn *go, const void *arguments)
+{
+    size_t size = room_for(counted);
+    void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        return go(arguments, envp);
+    int result = go(arguments, make_in(room, counted, how, envp));
+    int saved_errno = errno;
+    munmap(room, size);
+    errno = saved_errno;
+    return result;
+}
+
+int tdi_heritage_hand_on(char *const *envp, tdi_heritage_fn *go, const void *arguments)
+{
+    /* Pairs with the release in tdi_heritage_note: the words must be there before anybody looks for them. */
+    enum tdi_inherit how = atomic_load_explicit(&how_to, memory_order_acquire);
+    if (how == TDI_INHERIT_ENV || (envp != NULL && !tdi_fd_readable(envp, sizeof *envp)))
+        return go(arguments, envp);
+    int saved_errno = errno;
+    struct making counted = {.table = NULL};
+    make(&counted, how, envp);
+    if (!counted.changed)
+        return go(arguments, envp);
+    size_t size = room_for(&counted);
+    bool on_stack = size <= ON_STACK || (shares_its_parents_memory() && has_stack(size));
+    errno = saved_errno;
+    if (!on_stack)
+        return in_mapping(&counted, how, envp, go, arguments);
+    return go(arguments, make_in(alloca(size), &counted, how, envp));
+}
+
+/* Copies a string of len bytes behind the others, after `start`. NULL if it does not fit. */
+static const char *keep(const char *start, const char *from, size_t len)
+{
+    size_t start_len = strlen(start);
+    char *kept = ours.text + ours.used;
+    if (start_len + len >= TEXT - ours.used)
+        return NULL;
+    memcpy(kept, start, start_len);
+    memcpy(kept + start_len, from, len);
+    kept[start_len + len] = '\0';
+    ours.used += start_len + len + 1;
+    return kept;
+}
+
+static bool keep_word(const char *start, const char *from)
+{
+    const char *kept = ours.words < WORDS ? keep(start, from, strlen(from)) : NULL;
+    if (kept == NULL)
+        return false;
+    ours.word[ours.words++] = kept;
+    return true;
+}
+
+/* As getenv sees it: the first one counts. */
+static bool is_kept_already(const char *word)
+{
+    for (uint32_t i = 0; i < ours.words; i++)
+        if (same_name(word, ours.word[i]))
+            return true;
+    return false;
+}
+
+/* Our entry as somebody wrote it: it may name us in a way that only ld.so can resolve. */
+static bool keep_entry(const char *list)
+{
+    size_t len;
+    for (; (len = next_entry(&list)) > 0; list += len)
+        if (ours.entry == NULL && is_ours(list, len) && (ours.entry = keep("", list, len)) == NULL)
+            return false;
+    return true;
+}
+
+static bool keep_all(char *const *words)
+{
+    bool fits = true, directory = false;
+    for (; words != NULL && *words != NULL; words++) {
+        const char *word = *words;
+        directory = directory || starts_with(word, DIRECTORY);
+        if (starts_with(word, PREFIX) && strchr(word, '=') != NULL && !is_kept_already(word))
+            fits = fits && keep_word("", word);
+        if (starts_with(word, PRELOAD))
+            fits = fits && keep_entry(word + strlen(PRELOAD));
+        if (starts_with(word, RUNTIME) && ours.runtime == NULL)
+            fits = fits && (ours.runtime = keep("", word, strlen(word))) != NULL;
+    }
+    char path[PATH_MAX];
+    ours.directory = WORDS;
+    if (fits && !directory && tdi_name_directory(TDI_NAME_ONLY, path, sizeof path) == 0) {
+        ours.directory = ours.words;
+        fits = keep_word(DIRECTORY, path);
+    }
+    return fits;
+}
+
+static void after_fork_in_child(void)
+{
+    atomic_store_explicit(&this_process, getpid(), memory_order_relaxed);
+}
+
+void tdi_heritage_note(enum tdi_inherit how, char *const *environ_words)
+{
+    Dl_info here = {.dli_fname = NULL};
+    if (how == TDI_INHERIT_ENV)
+        return;
+    if (dladdr(&ours, &here) == 0 || here.dli_fname == NULL)
+        return;
+    ours.file = tdi_policy_program(here.dli_fname);
+    if (how == TDI_INHERIT_ALWAYS && !keep_all(environ_words)) {
+        tdi_say_line("TUNDISH_INHERIT=always: ", "the TUNDISH_ words and LD_PRELOAD are too long",
+                     ": programs that are given another environment are not limited");
+        return;
+    }
+    /* Brought in another way, by ld.so's command line, say. */
+    if (ours.entry == NULL && here.dli_fname[0] == '/' && strpbrk(here.dli_fname, " :") == NULL)
+        ours.entry = here.dli_fname;
+    after_fork_in_child();
+    (void)pthread_atfork(NULL, NULL, after_fork_in_child);
+    atomic_store_explicit(&how_to, how, memory_order_release); /* pairs with tdi_heritage_hand_on */
+}

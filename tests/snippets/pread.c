@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "snippets.h"
+
+static const char text[] = "a line of text that must arrive";
+
+static int run(void)
+{
+    char arrived[100] = "";
+    int fd = peer_file(text, sizeof text);
+    CHECK(fd >= 0);
+    errno = EDOM;
+    CHECK(pread(fd, arrived, sizeof arrived, 2) == (ssize_t)sizeof text - 2);
+    CHECK(errno == EDOM);
+    CHECK(memcmp(arrived, text + 2, sizeof text - 2) == 0);
+    close(fd);
+    return 0;
+}
+
+const struct snippet snippet_pread = {"pread", sizeof text - 2, run};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "snippets.h"
+
+static char text[] = "a line of text that must arrive";
+
+static int run(void)
+{
+    int fd = peer_file("0123", 4);
+    CHECK(fd >= 0);
+    struct iovec parts[2] = {{text, 5}, {text + 5, sizeof text - 5}};
+    errno = EDOM;
+    CHECK(pwritev(fd, parts, 2, 2) == (ssize_t)sizeof text);
+    CHECK(errno == EDOM);
+    CHECK(peer_holds(fd, 0, "01", 2) == 0 && peer_holds(fd, 2, text, sizeof text) == 0);
+    close(fd);
+    return 0;
+}
+
+const struct snippet snippet_pwritev = {"pwritev", sizeof text, run};
