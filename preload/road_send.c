@@ -102,7 +102,7 @@ static int acquire(struct tdi_road *road, size_t done, size_t *granted)
     int error = 0;
     *granted = rest;
     if (road->toll.firm == 0 || tdi_wait_try(wait, rest))
-        return 0;
+        return road->waited && !tdi_road_is_still_there(road) ? EBADF : 0;
     if (!tdi_road_prepare(road, SO_SNDTIMEO))
         return PASS;
     if (road->toll.drop && road->type == SOCK_DGRAM)
