@@ -15,20 +15,40 @@
 #define DATAGRAM_MAX 65535
 #define ONE_CALL_MAX ((size_t)0x7ffff000) /* the kernel takes no more in one call */
 
+/*
+ * From here on a child that a signal handler forks keeps the buckets its parent had. That the mark stays
+ * where a handler jumps out before anything is held does no harm: children then keep some memory that they
+ * do not use.
+ */
+static inline void set_foot(void)
+{
+    tdi_inside.road++;
+    atomic_signal_fence(memory_order_seq_cst); /* before any bucket is looked up */
+}
+
+static inline void step_off(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    tdi_inside.road--;
+}
+
 static void give_all_back(void *argument)
 {
     struct tdi_road *road = argument;
     tdi_wait_give_back(&road->wait, road->wait.held, true);
     tdi_road_leave_debt(road);
-    tdi_inside.road--;
+    step_off();
 }
 
 /* What the kernel will refuse for its size alone is not to wait for that many tokens. */
-static bool is_hopeless(const struct tdi_call *call)
+static bool is_hopeless(const struct tdi_rules *rules, const struct tdi_call *call)
 {
-    bool sends = (call->kinds & TDI_CALLS_DOWN) == 0;
-    return call->length > SSIZE_MAX ||
-           (sends && call->length > DATAGRAM_MAX && tdi_fd_type(call->fd) == SOCK_DGRAM);
+    if (call->length > SSIZE_MAX)
+        return true;
+    if ((call->kinds & TDI_CALLS_DOWN) != 0 || call->length <= DATAGRAM_MAX)
+        return false;
+    enum tdi_kind kind = tdi_known_kind(tdi_known(rules, call->fd));
+    return (kind == TDI_KIND_INET || kind == TDI_KIND_INET6) && tdi_fd_type(call->fd) == SOCK_DGRAM;
 }
 
 /* The peer is another one now, or is known from now on. */
@@ -38,23 +58,16 @@ static void note_connect(const struct tdi_call *call, ssize_t result)
         tdi_known_forget_peer(call->fd);
 }
 
-/* false if there is nothing to walk for; then *result is the program's. */
-static bool set_out(struct tdi_road *road, const struct tdi_call *call, ssize_t *result)
+/* false if there is nothing to walk for. The rules are NULL after seccomp, by another thread just now. */
+static bool set_out(struct tdi_road *road, const struct tdi_rules *rules, const struct tdi_call *call)
 {
-    const struct tdi_rules *rules = tdi_rules();
     road->call = call;
     road->toll.count = 0;
-    if (rules != NULL && !rules->broken && !is_hopeless(call)) /* NULL: seccomp, by another thread just now */
+    if (rules != NULL && !rules->broken && !is_hopeless(rules, call))
         tdi_toll_of(&road->toll, rules, call);
-    if (rules != NULL && rules->broken) { /* perhaps only since this destination's bucket was looked for */
-        errno = EACCES;
-        *result = -1;
+    if (road->toll.count == 0 ||
+        rules->broken) /* perhaps only since this destination's bucket was looked for */
         return false;
-    }
-    if (road->toll.count == 0) {
-        *result = call->real(call, 0, call->length);
-        return false;
-    }
     road->waited = road->blocking = road->owes = false;
     road->key = 0;
     tdi_wait_init(&road->wait, &road->toll);
@@ -62,29 +75,59 @@ static bool set_out(struct tdi_road *road, const struct tdi_call *call, ssize_t 
     return true;
 }
 
-/* What a plain call has taken. */
+/* The end of a call without a walk: nothing is asked of it, or no rule can be obeyed any more. */
+static ssize_t pass(const struct tdi_rules *rules, const struct tdi_call *call)
+{
+    step_off();
+    if (rules == NULL || !rules->broken)
+        return call->real(call, 0, call->length);
+    errno = EACCES;
+    return -1;
+}
+
+static ssize_t walk(struct tdi_road *road, ssize_t (*how)(struct tdi_road *road))
+{
+    ssize_t result;
+    tdi_cleanup_push(give_all_back, road);
+    result = how(road);
+    tdi_cleanup_pop();
+    step_off();
+    return result;
+}
+
+/* What a plain call has taken, and tdi_forks when it did. */
 struct fare {
     struct tundish *bucket;
     uint32_t tokens;
+    uint32_t forks;
 };
+
+/* What a call in a child holds that was forked within it is the parent's to return. */
+static void return_part(const struct fare *fare, uint32_t tokens)
+{
+    if (fare->forks == tdi_forks_now())
+        tundish_release(fare->bucket, tokens);
+}
 
 static void return_fare(void *argument)
 {
     const struct fare *fare = argument;
-    tundish_release(fare->bucket, fare->tokens);
-    tdi_inside.road--;
+    return_part(fare, fare->tokens);
+    step_off();
 }
 
 static ssize_t ride(const struct tdi_call *call, struct fare *fare, bool bytes)
 {
     ssize_t result;
-    tdi_inside.road++;
     tdi_cleanup_push(return_fare, fare);
     result = call->real(call, 0, call->length);
     tdi_cleanup_pop();
-    tdi_inside.road--;
-    if (result != (ssize_t)call->length && (bytes || result < 0))
-        tundish_release(fare->bucket, fare->tokens - (bytes && result > 0 ? (uint32_t)result : 0));
+    if (result != (ssize_t)call->length && (bytes || result < 0)) {
+        uint32_t used = bytes && result > 0 ? (uint32_t)result : 0;
+        if (used < fare->tokens) /* more is used where another thread made the vector longer meanwhile */
+            return_part(fare, fare->tokens - used);
+    }
+    step_off();
     return result;
 }
 
@@ -102,24 +145,18 @@ static bool is_plain(const struct tdi_rules *rules, const struct tdi_call *call)
 
 ssize_t tdi_gate(const struct tdi_call *call)
 {
+    set_foot();
     const struct tdi_rules *rules = tdi_rules();
     if (tdi_likely(is_plain(rules, call))) {
         bool bytes = rules->rule[0].bytes;
-        struct fare fare = {rules->plain, bytes ? (uint32_t)call->length : 1};
+        struct fare fare = {rules->plain, bytes ? (uint32_t)call->length : 1, tdi_forks_now()};
         if (tdi_likely(tundish_try_acquire(fare.bucket, fare.tokens) == 0))
             return ride(call, &fare, bytes);
     }
     struct tdi_call bounded = *call;
     struct tdi_road road;
-    ssize_t result;
     bounded.length = call->length < ONE_CALL_MAX || call->length > SSIZE_MAX ? call->length : ONE_CALL_MAX;
-    if (set_out(&road, &bounded, &result)) {
-        tdi_inside.road++;
-        tdi_cleanup_push(give_all_back, &road);
-        result = tdi_road_send(&road);
-        tdi_cleanup_pop();
-        tdi_inside.road--;
-    }
+    ssize_t result = set_out(&road, rules, &bounded) ? walk(&road, tdi_road_send) : pass(rules, &bounded);
     note_connect(call, result);
     return result;
 }
@@ -127,13 +164,7 @@ ssize_t tdi_gate(const struct tdi_call *call)
 ssize_t tdi_gate_receive(const struct tdi_call *call)
 {
     struct tdi_road road;
-    ssize_t result;
-    if (set_out(&road, call, &result)) {
-        tdi_inside.road++;
-        tdi_cleanup_push(give_all_back, &road);
-        result = tdi_road_receive(&road);
-        tdi_cleanup_pop();
-        tdi_inside.road--;
-    }
-    return result;
+    set_foot();
+    const struct tdi_rules *rules = tdi_rules();
+    return set_out(&road, rules, call) ? walk(&road, tdi_road_receive) : pass(rules, call);
 }

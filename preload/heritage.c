@@ -31,30 +31,11 @@
 #include <unistd.h>
 
 #include "fd.h"
-#include "lib/name.h"
 #include "say.h"
+#include "words.h"
 
-#define WORDS 96                      /* eight rules of ten words, and what is of no rule */
-#define TEXT (16 * 1024)              /* of all words; the policy itself holds less */
 #define ON_STACK 2048                 /* a word takes 8 bytes */
 #define STACK_RESERVE ((size_t)16384) /* for the real call, whose search along PATH uses the stack as well */
-
-#define PREFIX "TUNDISH_"
-#define DIRECTORY "TUNDISH_DIR="
-#define PRELOAD "LD_PRELOAD="
-#define RUNTIME "XDG_RUNTIME_DIR="
-
-/* Written before how_to says so and never again. */
-static struct {
-    const char *file;    /* last part of our file's name; an LD_PRELOAD entry that ends in it is us */
-    const char *entry;   /* our entry as it was written; NULL: none is known */
-    const char *runtime; /* our XDG_RUNTIME_DIR word, on which the default directory depends; NULL: none */
-    uint32_t directory;  /* which word names that default; WORDS: none, TUNDISH_DIR was set */
-    uint32_t words;
-    const char *word[WORDS];
-    size_t used;
-    char text[TEXT];
-} ours;
 
 static _Atomic(enum tdi_inherit) how_to;
 
@@ -69,37 +50,11 @@ struct making {
     bool changed;
 };
 
-static bool starts_with(const char *word, const char *start)
-{
-    return strncmp(word, start, strlen(start)) == 0;
-}
-
-static bool same_name(const char *a, const char *b)
-{
-    size_t len = strcspn(a, "=");
-    return strncmp(a, b, len) == 0 && b[len] == '=';
-}
-
-/* The next entry of a list as ld.so reads it: its length, 0 at the end. */
-static size_t next_entry(const char **at)
-{
-    *at += strspn(*at, " :");
-    return strcspn(*at, " :");
-}
-
-static bool is_ours(const char *entry, size_t len)
-{
-    size_t from = len;
-    while (from > 0 && entry[from - 1] != '/')
-        from--;
-    return strlen(ours.file) == len - from && memcmp(entry + from, ours.file, len - from) == 0;
-}
-
 static bool lists_us(const char *list)
 {
     size_t len;
-    for (; (len = next_entry(&list)) > 0; list += len)
-        if (is_ours(list, len))
+    for (; (len = tdi_words_next(&list)) > 0; list += len)
+        if (tdi_words_is_us(list, len))
             return true;
     return false;
 }
@@ -111,7 +66,7 @@ static unsigned rule_of(const char *word, const char **name)
     unsigned number = 0;
     *name = word + strlen(PREFIX);
     for (size_t i = 0; i < sizeof of_no_rule / sizeof *of_no_rule; i++)
-        if (starts_with(*name, of_no_rule[i]))
+        if (tdi_words_start(*name, of_no_rule[i]))
             return 0;
     size_t digits = strspn(*name, "0123456789");
     if (digits == 0 || (*name)[digits] != '_')
@@ -125,7 +80,7 @@ static unsigned rule_of(const char *word, const char **name)
 /* The words that make a rule one. */
 static bool makes_a_rule(const char *name)
 {
-    return starts_with(name, "BUCKET=") || starts_with(name, "RATE=");
+    return tdi_words_start(name, "BUCKET=") || tdi_words_start(name, "RATE=");
 }
 
 static void add_word(struct making *making, const char *word)
@@ -167,7 +122,7 @@ static void append_us(struct making *making, const char *list)
     add_string(making, list);
     if (*list != '\0')
         add_string(making, ":");
-    add_string(making, ours.entry);
+    add_string(making, tdi_words.entry);
     add_preload(making, from);
 }
 
@@ -175,8 +130,8 @@ static void remove_us(struct making *making, const char *list)
 {
     size_t from = making->used, len;
     bool any = false;
-    for (; (len = next_entry(&list)) > 0; list += len) {
-        if (is_ours(list, len))
+    for (; (len = tdi_words_next(&list)) > 0; list += len) {
+        if (tdi_words_is_us(list, len))
             continue;
         add_string(making, any ? ":" : PRELOAD);
         add_text(making, list, len);
@@ -191,18 +146,18 @@ static void make_without(struct making *making, char *const *envp)
 {
     for (; envp != NULL && *envp != NULL; envp++) {
         const char *word = *envp;
-        if (starts_with(word, PREFIX) && !starts_with(word, DIRECTORY))
+        if (tdi_words_start(word, PREFIX) && !tdi_words_start(word, DIRECTORY))
             making->changed = true;
-        else if (starts_with(word, PRELOAD) && lists_us(word + strlen(PRELOAD)))
+        else if (tdi_words_start(word, PRELOAD) && lists_us(word + strlen(PRELOAD)))
             remove_us(making, word + strlen(PRELOAD));
         else
             add_word(making, word);
     }
 }
 
-/* What a program's environment has of ours. */
+/* What a program's environment has of tdi_words. */
 struct found {
-    bool word[WORDS];
+    bool word[TDI_WORDS];
     uint32_t own_rules; /* bits: the program brings a rule of that number itself */
     bool preload;
     bool runtime; /* any XDG_RUNTIME_DIR */
@@ -212,17 +167,17 @@ struct found {
 static void look_at(struct found *found, const char *word)
 {
     const char *name;
-    if (starts_with(word, RUNTIME)) {
+    if (tdi_words_start(word, RUNTIME)) {
         found->runtime = true;
-        found->same_runtime = ours.runtime != NULL && strcmp(word, ours.runtime) == 0;
+        found->same_runtime = tdi_words.runtime != NULL && strcmp(word, tdi_words.runtime) == 0;
     }
-    if (!starts_with(word, PREFIX))
+    if (!tdi_words_start(word, PREFIX))
         return;
     unsigned rule = rule_of(word, &name);
     if (makes_a_rule(name))
         found->own_rules |= UINT32_C(1) << rule;
-    for (uint32_t i = 0; i < ours.words; i++)
-        if (same_name(word, ours.word[i]))
+    for (uint32_t i = 0; i < tdi_words.words; i++)
+        if (tdi_words_same(word, tdi_words.word[i]))
             found->word[i] = true;
 }
 
@@ -231,9 +186,9 @@ static bool is_missing(const struct found *found, uint32_t i)
     const char *name;
     if (found->word[i])
         return false;
-    if (i == ours.directory) /* the same default is found without being told */
-        return ours.runtime != NULL ? !found->same_runtime : found->runtime;
-    unsigned rule = rule_of(ours.word[i], &name);
+    if (i == tdi_words.directory) /* the same default is found without being told */
+        return tdi_words.runtime != NULL ? !found->same_runtime : found->runtime;
+    unsigned rule = rule_of(tdi_words.word[i], &name);
     return rule == 0 || (found->own_rules & UINT32_C(1) << rule) == 0;
 }
 
@@ -243,19 +198,19 @@ static void make_complete(struct making *making, char *const *envp)
     for (; envp != NULL && *envp != NULL; envp++) {
         const char *word = *envp;
         look_at(&found, word);
-        bool preload = starts_with(word, PRELOAD);
-        if (preload && ours.entry != NULL && !lists_us(word + strlen(PRELOAD)))
+        bool preload = tdi_words_start(word, PRELOAD);
+        if (preload && tdi_words.entry != NULL && !lists_us(word + strlen(PRELOAD)))
             append_us(making, word + strlen(PRELOAD));
         else
             add_word(making, word);
         found.preload = found.preload || preload;
     }
-    if (!found.preload && ours.entry != NULL)
+    if (!found.preload && tdi_words.entry != NULL)
         append_us(making, "");
-    for (uint32_t i = 0; i < ours.words; i++) {
+    for (uint32_t i = 0; i < tdi_words.words; i++) {
         if (!is_missing(&found, i))
             continue;
-        add_word(making, ours.word[i]);
+        add_word(making, tdi_words.word[i]);
         making->changed = true;
     }
 }
@@ -335,70 +290,6 @@ int tdi_heritage_hand_on(char *const *envp, tdi_heritage_fn *go, const void *arg
     return go(arguments, make_in(alloca(size), &counted, how, envp));
 }
 
-/* Copies a string of len bytes behind the others, after `start`. NULL if it does not fit. */
-static const char *keep(const char *start, const char *from, size_t len)
-{
-    size_t start_len = strlen(start);
-    char *kept = ours.text + ours.used;
-    if (start_len + len >= TEXT - ours.used)
-        return NULL;
-    memcpy(kept, start, start_len);
-    memcpy(kept + start_len, from, len);
-    kept[start_len + len] = '\0';
-    ours.used += start_len + len + 1;
-    return kept;
-}
-
-static bool keep_word(const char *start, const char *from)
-{
-    const char *kept = ours.words < WORDS ? keep(start, from, strlen(from)) : NULL;
-    if (kept == NULL)
-        return false;
-    ours.word[ours.words++] = kept;
-    return true;
-}
-
-/* As getenv sees it: the first one counts. */
-static bool is_kept_already(const char *word)
-{
-    for (uint32_t i = 0; i < ours.words; i++)
-        if (same_name(word, ours.word[i]))
-            return true;
-    return false;
-}
-
-/* Our entry as somebody wrote it: it may name us in a way that only ld.so can resolve. */
-static bool keep_entry(const char *list)
-{
-    size_t len;
-    for (; (len = next_entry(&list)) > 0; list += len)
-        if (ours.entry == NULL && is_ours(list, len) && (ours.entry = keep("", list, len)) == NULL)
-            return false;
-    return true;
-}
-
-static bool keep_all(char *const *words)
-{
-    bool fits = true, directory = false;
-    for (; words != NULL && *words != NULL; words++) {
-        const char *word = *words;
-        directory = directory || starts_with(word, DIRECTORY);
-        if (starts_with(word, PREFIX) && strchr(word, '=') != NULL && !is_kept_already(word))
-            fits = fits && keep_word("", word);
-        if (starts_with(word, PRELOAD))
-            fits = fits && keep_entry(word + strlen(PRELOAD));
-        if (starts_with(word, RUNTIME) && ours.runtime == NULL)
-            fits = fits && (ours.runtime = keep("", word, strlen(word))) != NULL;
-    }
-    char path[PATH_MAX];
-    ours.directory = WORDS;
-    if (fits && !directory && tdi_name_directory(TDI_NAME_ONLY, path, sizeof path) == 0) {
-        ours.directory = ours.words;
-        fits = keep_word(DIRECTORY, path);
-    }
-    return fits;
-}
-
 static void after_fork_in_child(void)
 {
     atomic_store_explicit(&this_process, getpid(), memory_order_relaxed);
@@ -409,17 +300,17 @@ void tdi_heritage_note(enum tdi_inherit how, char *const *environ_words)
     Dl_info here = {.dli_fname = NULL};
     if (how == TDI_INHERIT_ENV)
         return;
-    if (dladdr(&ours, &here) == 0 || here.dli_fname == NULL)
+    if (dladdr(&tdi_words, &here) == 0 || here.dli_fname == NULL)
         return;
-    ours.file = tdi_policy_program(here.dli_fname);
-    if (how == TDI_INHERIT_ALWAYS && !keep_all(environ_words)) {
+    tdi_words.file = tdi_policy_program(here.dli_fname);
+    if (how == TDI_INHERIT_ALWAYS && !tdi_words_keep(environ_words)) {
         tdi_say_line("TUNDISH_INHERIT=always: ", "the TUNDISH_ words and LD_PRELOAD are too long",
                      ": programs that are given another environment are not limited");
         return;
     }
     /* Brought in another way, by ld.so's command line, say. */
-    if (ours.entry == NULL && here.dli_fname[0] == '/' && strpbrk(here.dli_fname, " :") == NULL)
-        ours.entry = here.dli_fname;
+    if (tdi_words.entry == NULL && here.dli_fname[0] == '/' && strpbrk(here.dli_fname, " :") == NULL)
+        tdi_words.entry = here.dli_fname;
     after_fork_in_child();
     (void)pthread_atfork(NULL, NULL, after_fork_in_child);
     atomic_store_explicit(&how_to, how, memory_order_release); /* pairs with tdi_heritage_hand_on */

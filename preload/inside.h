@@ -6,6 +6,7 @@
 #ifndef TUNDISH_PRELOAD_INSIDE_H
 #define TUNDISH_PRELOAD_INSIDE_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 struct tdi_inside {
@@ -20,5 +21,16 @@ struct tdi_inside {
 };
 
 extern _Thread_local struct tdi_inside tdi_inside;
+
+/*
+ * How often its ancestors forked until they came to this process: what a call held when a signal handler
+ * forked within it is the parent's, and the child gives none of it back.
+ */
+extern _Atomic(uint32_t) tdi_forks;
+
+static inline uint32_t tdi_forks_now(void)
+{
+    return atomic_load_explicit(&tdi_forks, memory_order_relaxed);
+}
 
 #endif

@@ -3,15 +3,21 @@
  * An entry is taken by one compare-and-swap, filled, and then shown. Who meets one that is being filled goes
  * on to the next, rather than wait for a thread that it may itself have interrupted: then a place has two
  * entries, and two handles of one file, which is the same limit.
+ *
+ * No signal handler runs within what is rare and has a beginning and an end: so none jumps out of it, nor
+ * forks in it; and what a forked child finds half done was another thread's, and never ends.
  */
 #include "key.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "inside.h"
+#include "lib/cancel.h"
 #include "policy/env.h"
 
 #define OTHERS 1 /* the entry of all for whom there is no room */
@@ -31,6 +37,27 @@ struct entry {
 
 static struct entry entries[TDI_KEYS];
 static char absent;
+static atomic_flag busy = ATOMIC_FLAG_INIT; /* a bucket is being opened */
+
+/* What a thread is kept from for a moment. */
+struct peace {
+    sigset_t mask;
+    int cancel_state;
+};
+
+static void make_peace(struct peace *peace)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &peace->mask);
+    peace->cancel_state = tdi_cancel_disable();
+}
+
+static void end_peace(const struct peace *peace)
+{
+    tdi_cancel_restore(peace->cancel_state);
+    pthread_sigmask(SIG_SETMASK, &peace->mask, NULL);
+}
 
 static struct tundish *no_bucket(void)
 {
@@ -71,6 +98,22 @@ static void unmap(struct tdi_place *place)
     memset(place->address + 4, 0, 12);
 }
 
+/* Whether it was still free. */
+static bool fill(struct entry *entry, const struct tdi_place *place)
+{
+    struct peace peace;
+    uint32_t state = FREE;
+    make_peace(&peace);
+    bool filled = atomic_compare_exchange_strong_explicit(&entry->state, &state, FILLING,
+                                                          memory_order_relaxed, memory_order_relaxed);
+    if (filled) {
+        entry->place = *place;
+        atomic_store_explicit(&entry->state, SHOWN, memory_order_release);
+    }
+    end_peace(&peace);
+    return filled;
+}
+
 uint32_t tdi_key_of(const struct tdi_rules *rules, const struct tdi_place *place)
 {
     struct tdi_place wanted;
@@ -85,14 +128,12 @@ uint32_t tdi_key_of(const struct tdi_rules *rules, const struct tdi_place *place
     uint32_t start = hash_of(&wanted);
     for (uint32_t probe = 0; probe < PROBES; probe++) {
         uint32_t i = OTHERS + 1 + (start + probe) % (TDI_KEYS - OTHERS - 1);
-        uint32_t state = FREE;
-        /* The acquire pairs with the release below: who sees SHOWN sees the place. */
-        if (atomic_compare_exchange_strong_explicit(&entries[i].state, &state, FILLING, memory_order_acquire,
-                                                    memory_order_acquire)) {
-            entries[i].place = wanted;
-            atomic_store_explicit(&entries[i].state, SHOWN, memory_order_release);
+        /* The acquire pairs with the release in fill: who sees SHOWN sees the place. */
+        uint32_t state = atomic_load_explicit(&entries[i].state, memory_order_acquire);
+        if (state == FREE && fill(&entries[i], &wanted))
             return i;
-        }
+        if (state == FREE)
+            state = atomic_load_explicit(&entries[i].state, memory_order_acquire);
         if (state == SHOWN && is_same(&entries[i].place, &wanted))
             return i;
     }
@@ -147,16 +188,18 @@ static void expand(const char *path, uint32_t key, char *buf, size_t len)
     }
 }
 
-static struct tundish *open_for(const struct tdi_rule *rule, uint32_t i, uint32_t key)
+/* The process is short of something at this moment. */
+static bool is_passing(int error)
 {
-    static char path[TDI_POLICY_TEXT]; /* too long for a signal handler's stack, so it has one user: */
-    static atomic_flag busy = ATOMIC_FLAG_INIT;
+    return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
+/* With `busy` set. NULL if it may be there another time. */
+static struct tundish *open_now(const struct tdi_rule *rule, uint32_t i, uint32_t key)
+{
+    static char path[TDI_POLICY_TEXT]; /* too long for a signal handler's stack */
     struct tundish_options options = tdi_rule_options(rule->policy);
     struct tundish *bucket = NULL;
-    int saved_errno = errno;
-    if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
-        return NULL; /* another one at this very moment: this call goes without */
-    tdi_inside.house++;
     expand(rule->path[i], key, path, sizeof path);
     int error = rule->policy->has_rate ? tundish_open_or_create(&bucket, path, &options)
                                        : tundish_open(&bucket, path);
@@ -167,10 +210,24 @@ static struct tundish *open_for(const struct tdi_rule *rule, uint32_t i, uint32_
         tdi_text_add(&text, ": ");
         tdi_text_add(&text, tundish_strerror(error));
         tdi_rules_give_up("bucket ", path, reason);
-        bucket = no_bucket();
+        bucket = is_passing(error) ? NULL : no_bucket();
     }
-    tdi_inside.house--;
-    atomic_flag_clear_explicit(&busy, memory_order_release);
+    return bucket;
+}
+
+static struct tundish *open_for(const struct tdi_rule *rule, uint32_t i, uint32_t key)
+{
+    struct peace peace;
+    struct tundish *bucket = NULL;
+    int saved_errno = errno;
+    make_peace(&peace);
+    if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
+        tdi_inside.house++;
+        bucket = open_now(rule, i, key);
+        tdi_inside.house--;
+        atomic_flag_clear_explicit(&busy, memory_order_release);
+    } /* else another one at this very moment: this call goes without */
+    end_peace(&peace);
     errno = saved_errno;
     return bucket;
 }
@@ -195,6 +252,10 @@ struct tundish *tdi_key_bucket(const struct tdi_rule *rule, uint32_t i, uint32_t
 void tdi_key_after_fork(void)
 {
     const struct tdi_rules *rules = tdi_rules();
+    atomic_flag_clear_explicit(&busy, memory_order_relaxed);
+    for (uint32_t key = 0; rules != NULL && (rules->hosted || rules->ported) && key < TDI_KEYS; key++)
+        if (atomic_load_explicit(&entries[key].state, memory_order_relaxed) == FILLING)
+            atomic_store_explicit(&entries[key].state, FREE, memory_order_relaxed);
     for (uint32_t r = 0; rules != NULL && r < rules->count; r++) {
         const struct tdi_rule *rule = &rules->rule[r];
         for (uint32_t i = 0; i < rule->buckets; i++) {

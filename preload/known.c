@@ -19,14 +19,11 @@
 
 _Atomic(uint64_t) tdi_known_words[TDI_KNOWN_FDS];
 
-static _Atomic(int) owner; /* process whose descriptors these are; 0: not asked yet */
+static _Atomic(int) owner; /* process whose descriptors these are */
 
 static bool is_owner(void)
 {
-    int pid = (int)syscall(SYS_getpid), nobody = 0;
-    return atomic_load_explicit(&owner, memory_order_relaxed) == pid ||
-           atomic_compare_exchange_strong_explicit(&owner, &nobody, pid, memory_order_relaxed,
-                                                   memory_order_relaxed);
+    return atomic_load_explicit(&owner, memory_order_relaxed) == (int)syscall(SYS_getpid);
 }
 
 bool tdi_known_is_ours(void)
@@ -34,7 +31,7 @@ bool tdi_known_is_ours(void)
     return is_owner();
 }
 
-void tdi_known_after_fork(void)
+void tdi_known_own(void)
 {
     atomic_store_explicit(&owner, (int)syscall(SYS_getpid), memory_order_relaxed);
 }
@@ -79,6 +76,9 @@ static void forget(_Atomic(uint64_t) *word, uint64_t kept)
 {
     uint64_t before = atomic_load_explicit(word, memory_order_relaxed);
     uint64_t after;
+    /* A child of vfork closes copies: its parent has them still, and must not forget to end debts. */
+    if ((before & TDI_KNOWN_WATCHED) != 0 && !is_owner())
+        return;
     do
         after = (before & (kept | ~(TURN - 1))) + TURN;
     while (!atomic_compare_exchange_weak_explicit(word, &before, after, memory_order_relaxed,

@@ -70,8 +70,8 @@ void tdi_known_forget_range(unsigned first, unsigned last);
 /* Its closing needs more than forgetting. */
 void tdi_known_mark_watched(int fd);
 
-/* A new process: all is known as before, but it is its own to change. In the forked child only. */
-void tdi_known_after_fork(void);
+/* What is known is this process's, to use and to change: at its start, and in a forked child. */
+void tdi_known_own(void);
 
 /* Whether this is the process itself, and not a child that lives in its memory (vfork) or was made unseen. */
 bool tdi_known_is_ours(void);

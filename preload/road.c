@@ -21,9 +21,9 @@ static uint64_t later(uint64_t now_ns, uint64_t duration_ns)
     return duration_ns < UINT64_MAX - now_ns ? now_ns + duration_ns : UINT64_MAX;
 }
 
-static bool is_stream(const struct tdi_road *road)
+static bool is_stream(const struct tdi_road *road, const struct tdi_rules *rules)
 {
-    enum tdi_kind kind = tdi_known_kind(tdi_known(tdi_rules(), road->call->fd));
+    enum tdi_kind kind = tdi_known_kind(tdi_known(rules, road->call->fd));
     return road->type == SOCK_STREAM || kind == TDI_KIND_PIPE || kind == TDI_KIND_FILE;
 }
 
@@ -41,7 +41,7 @@ bool tdi_road_prepare(struct tdi_road *road, int timeout)
     road->blocking = !call->now && !tdi_fd_nonblocking(call->fd);
     road->type = tdi_fd_type(call->fd);
     road->key = tdi_fd_key(call->fd);
-    wait->divisible = road->toll.bytes && !call->whole && is_stream(road);
+    wait->divisible = road->toll.bytes && !call->whole && is_stream(road, rules);
     wait->interruptible = road->blocking;
     wait->refuse = road->toll.refuse;
     wait->deadline_ns = later(now_ns, road->toll.max_wait_ns);

@@ -27,7 +27,7 @@ static bool owe(struct tdi_road *road, uint64_t bytes)
 {
     bool owed = tdi_debt_begin(road->call->fd, road->key, TDI_IN, &road->wait, bounded(bytes));
     if (!owed)
-        tdi_debt_leave_unpaid(bytes);
+        tdi_debt_leave_unpaid(&road->toll, bytes);
     return owed;
 }
 
@@ -64,7 +64,7 @@ static int take_on(struct tdi_road *road, uint64_t bytes)
     wait->held = 0;
     if (bytes == 0)
         return 0;
-    return owe(road, bytes) ? EAGAIN : pay(road, tdi_debt_inherit());
+    return owe(road, bytes) ? EAGAIN : pay(road, tdi_debt_inherit(&road->toll));
 }
 
 /* What a socket in debt is to be told: 0 if it may receive. */
@@ -81,11 +81,11 @@ static int pay_first(struct tdi_road *road)
             return wait->late_errno;
         if (state == TDI_DEBT_PENDING)
             return tdi_fd_broken(road->call->fd) ? 0 : EAGAIN;
-        bytes = road->toll.bytes ? tdi_debt_inherit() : 0;
+        bytes = tdi_debt_inherit(&road->toll);
         return bytes > 0 ? take_on(road, bytes) : 0;
     }
     bytes = tdi_debt_take_over(road->key, TDI_IN, wait);
-    int error = pay(road, bytes + (road->toll.bytes ? tdi_debt_inherit() : 0));
+    int error = pay(road, bytes + tdi_debt_inherit(&road->toll));
     return error == 0 && !tdi_road_is_still_there(road) ? EBADF : error;
 }
 

@@ -2,8 +2,8 @@
 /*
  * Sending. A blocking stream gets everything sent, in pieces as tokens come; what must not be cut is waited
  * for as a whole. A non-blocking one gets what is there; if that is not all, its socket is in debt: the
- * program is told EAGAIN, or a short count, and is owed an event for when its tokens have come (ready/). Where
- * it cannot be owed one the call waits here, for one piece.
+ * program is told EAGAIN, or a short count, and is owed an event for when its tokens have come (ready/).
+ * Where it cannot be owed one the call waits here, for one piece.
  *
  * After each real call, what the kernel did not take is given back.
  */
@@ -42,7 +42,7 @@ static void settle(struct tdi_road *road, ssize_t result)
     if (road->toll.bytes)
         tdi_tally_add(&tdi_tally.bytes, used);
     else if (first && road->toll.firm > 0)
-        tdi_tally_add(&tdi_tally.counted, road->toll.share[0].calls);
+        tdi_tally_add(&tdi_tally.counted, tdi_wait_call_tokens(wait, &road->toll.share[0]));
     if (wait->held > used || (wait->calls_held && !counts))
         tdi_wait_give_back(wait, wait->held - used, !counts);
     wait->held = 0;
@@ -179,12 +179,17 @@ static int claim(struct tdi_road *road, size_t *granted)
     return acquire(road, 0, granted);
 }
 
-/* Tokens ran out in the middle of what a non-blocking call wanted to send: an event is owed. */
-static void owe_rest(struct tdi_road *road, size_t done)
+/*
+ * Tokens ran out in the middle of what a non-blocking call wanted to send: an event is owed, or a loop that
+ * takes a short count for a full socket would wait for ever. Whether that is seen to; if not, the call goes
+ * on.
+ */
+static bool owe_rest(struct tdi_road *road, size_t done)
 {
     uint32_t rest = (uint32_t)(road->call->length - done);
-    if (!road->wait.refuse && road->wait.divisible && !serves_nobody_else(road, rest))
-        (void)tdi_debt_begin(road->call->fd, road->key, TDI_OUT, &road->wait, rest);
+    if (!road->wait.divisible || road->toll.refuse || !tdi_ready_is_used() || serves_nobody_else(road, rest))
+        return true;
+    return tdi_debt_begin(road->call->fd, road->key, TDI_OUT, &road->wait, rest);
 }
 
 ssize_t tdi_road_send(struct tdi_road *road)
@@ -212,10 +217,8 @@ ssize_t tdi_road_send(struct tdi_road *road)
             done += (size_t)result;
         road->wait.refuse = false; /* only what has not begun is refused */
         bool complete = result < (ssize_t)granted || done == call->length;
-        if (!complete && road->blocking)
+        if (!complete && (road->blocking || !owe_rest(road, done)))
             continue;
-        if (!complete)
-            owe_rest(road, done);
         errno = saved_errno;
         return (ssize_t)done;
     }

@@ -20,9 +20,11 @@
 #include "open.h"
 #include "policy/env.h"
 #include "ready/debt.h"
+#include "ready/lock.h"
 #include "say.h"
 
 struct tdi_tally tdi_tally;
+_Atomic(uint32_t) tdi_forks;
 
 _Atomic(const struct tdi_rules *) tdi_rules_published;
 
@@ -65,6 +67,7 @@ static void after_fork_in_child(void)
     int saved_errno = errno;
     tdi_inside.house++;
     forked = true;
+    atomic_fetch_add_explicit(&tdi_forks, 1, memory_order_relaxed);
     atomic_store(&tdi_tally.calls, 0);
     atomic_store(&tdi_tally.bytes, 0);
     atomic_store(&tdi_tally.counted, 0);
@@ -72,13 +75,14 @@ static void after_fork_in_child(void)
     atomic_store(&tdi_tally.dropped, 0);
     atomic_store(&tdi_tally.waited_ns, 0);
     atomic_store(&tdi_tally.late, 0);
-    tdi_known_after_fork();
+    tdi_known_own();
     tdi_open_after_fork(&rules,
                         tdi_inside.road > 0); /* under way: a call that a signal handler interrupted */
     tdi_key_after_fork();
     tdi_debt_after_fork();
     tdi_inside.house--;
     errno = saved_errno;
+    tdi_ready_unlock_after_fork();
 }
 
 static void say_start(void)
@@ -171,9 +175,10 @@ void tdi_rules_open(int argc, char *const *argv, char *const *environ_words)
     if (error < 0)
         tdi_rules_give_up(why, "", "");
     if (error == 0 && tdi_open_rules(&rules))
-        (void)pthread_atfork(NULL, NULL, after_fork_in_child);
+        (void)pthread_atfork(tdi_ready_lock_before_fork, tdi_ready_unlock_after_fork, after_fork_in_child);
     if (rules.count == 0 && !rules.broken)
         return;
+    tdi_known_own();
     publish();
     if (rules.policy.verbose && !rules.broken)
         say_start();

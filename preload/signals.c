@@ -8,7 +8,10 @@
 /* What a program does to itself. Runtimes (Rust, Java, sanitizers) handle these without SA_RESTART. */
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
 
-/* What is often ignored, by default or by nohup, a shell's "&", and most servers. Asking about all takes time. */
+/*
+ * What is often ignored, by default or by nohup, a shell's "&", and most servers. Asking about all takes
+ * time.
+ */
 static const int often_ignored[] = {SIGCHLD, SIGURG,  SIGWINCH, SIGCONT, SIGPIPE, SIGHUP,
                                     SIGINT,  SIGQUIT, SIGTSTP,  SIGTTIN, SIGTTOU};
 
@@ -37,6 +40,12 @@ void tdi_signals_to_keep_out(sigset_t *set)
     for (size_t i = 0; i < COUNT(often_ignored); i++)
         if (!is_caught(often_ignored[i], &action))
             sigdelset(set, often_ignored[i]);
+}
+
+bool tdi_signals_is_caught(int number)
+{
+    struct sigaction action;
+    return is_caught(number, &action);
 }
 
 bool tdi_signals_interrupts(int number)

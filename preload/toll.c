@@ -11,12 +11,19 @@
 #include "key.h"
 #include "lib/handle.h"
 
+/* The kernel ignores the address that a send on a connected stream comes with: no rule is evaded by one. */
+static bool heeds_address(const struct tdi_call *call)
+{
+    return (call->kinds & TDI_CALL_CONNECT) != 0 || tdi_fd_type(call->fd) != SOCK_STREAM;
+}
+
 /* The rules that concern it, a bit each, and the number of its destination. */
 static uint32_t match(const struct tdi_rules *rules, const struct tdi_call *call, uint32_t *key)
 {
     uint64_t word = tdi_known(rules, call->fd);
     struct tdi_place place;
-    if (call->to != NULL && rules->placed && tdi_fd_place_of(call->to, call->to_len, &place)) {
+    if (call->to != NULL && rules->placed && heeds_address(call) &&
+        tdi_fd_place_of(call->to, call->to_len, &place)) {
         *key = tdi_key_of(rules, &place);
         return tdi_key_rules(rules, &place) & (uint32_t)(word & 0xff);
     }
@@ -32,8 +39,8 @@ static bool is_same_bucket(const struct tundish *a, const struct tundish *b)
 }
 
 /*
- * Rules that share a bucket are charged once: twice might be more than it can ever hold. Whether what is there
- * already stands for this share too; a dry run's makes room for a firm one.
+ * Rules that share a bucket are charged once: twice might be more than it can ever hold. Whether what is
+ * there already stands for this share too; a dry run's makes room for a firm one.
  */
 static bool is_stood_for(struct tdi_toll *toll, const struct tdi_share *share)
 {

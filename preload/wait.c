@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "inside.h"
 #include "signals.h"
 
 #define PIECE_US 20000
@@ -44,7 +45,7 @@ static uint32_t worth_of_piece(const struct tundish_info *info)
 
 static uint32_t calls_needed(const struct tdi_wait *wait, const struct tdi_share *share)
 {
-    return wait->calls_held || wait->calls_paid ? 0 : share->calls;
+    return wait->calls_held || wait->calls_paid ? 0 : tdi_wait_call_tokens(wait, share);
 }
 
 /* Of bytes; a share that has not the tokens for the call makes nothing available. */
@@ -68,14 +69,42 @@ static struct supply survey(const struct tdi_wait *wait)
     return supply;
 }
 
+/* A call that is two at once, a send that connects, costs but one where the bucket never holds two. */
+static void bound_call(struct tdi_wait *wait)
+{
+    for (uint32_t i = 0; i < wait->toll->firm; i++) {
+        const struct tdi_share *share = &wait->toll->share[i];
+        struct tundish_info info = TUNDISH_INFO_INIT;
+        if (calls_needed(wait, share) <= 1)
+            continue;
+        (void)tundish_info(share->bucket, &info);
+        wait->calls_most = (uint8_t)least(wait->calls_most, info.capacity);
+    }
+}
+
+/* What is held was taken by the parent, of whose call this is the child's copy. Whether it was so. */
+static bool drop_if_forked(struct tdi_wait *wait)
+{
+    uint32_t forks = tdi_forks_now();
+    if (tdi_likely(wait->forks == forks))
+        return false;
+    wait->forks = forks;
+    wait->held = 0;
+    wait->calls_held = false;
+    return true;
+}
+
 void tdi_wait_init(struct tdi_wait *wait, const struct tdi_toll *toll)
 {
     wait->toll = toll;
+    wait->forks = tdi_forks_now();
+    wait->calls_most = UINT8_MAX;
     wait->held = 0;
     wait->calls_held = wait->calls_paid = false;
     wait->divisible = wait->interruptible = wait->never_restart = wait->refuse = false;
     wait->deadline_ns = UINT64_MAX;
     wait->late_errno = 0;
+    bound_call(wait);
 }
 
 uint32_t tdi_wait_demands(const struct tdi_wait *wait, uint32_t n, struct tundish_demand *demands)
@@ -92,6 +121,7 @@ uint32_t tdi_wait_demands(const struct tdi_wait *wait, uint32_t n, struct tundis
 
 void tdi_wait_note_taken(struct tdi_wait *wait, uint32_t n)
 {
+    (void)drop_if_forked(wait); /* in line, a child draws all of it anew */
     wait->held += n;
     wait->calls_held |= !wait->calls_paid;
 }
@@ -212,11 +242,21 @@ static bool is_complete(const struct tdi_wait *wait, uint32_t n)
     return wait->held >= n && (wait->calls_held || wait->calls_paid);
 }
 
+/* What was asked for has become more than a bucket can hold. 0 if less will do, and there is time for it. */
+static int ask_for_less(struct tdi_wait *wait, uint32_t piece)
+{
+    uint8_t calls_most = wait->calls_most;
+    bound_call(wait);
+    struct supply supply = survey(wait);
+    bool is_less = supply.capacity < piece || wait->calls_most < calls_most;
+    return is_less && tundish_now_ns() < wait->deadline_ns ? 0 : wait->late_errno;
+}
+
 static int wait_for(struct tdi_wait *wait, uint32_t n)
 {
     int error = 0;
     n = wait->toll->bytes ? n : 0;
-    while (!is_complete(wait, n) && (error == 0 || error == E2BIG)) {
+    while (!is_complete(wait, n) && error == 0) {
         struct supply supply = survey(wait);
         uint32_t rest = n - (uint32_t)wait->held;
         if (wait->refuse && wait->held == 0) {
@@ -231,7 +271,9 @@ static int wait_for(struct tdi_wait *wait, uint32_t n)
             wait->divisible) /* an event loop: held for 20 ms in all, however many wait */
             piece = least(piece, most(supply.piece / (1 + supply.waiting) + 1, supply.available));
         error = stand_in_line(wait, piece);
-        if (error == 0 && wait->divisible)
+        if (error == E2BIG)
+            error = ask_for_less(wait, piece);
+        else if (error == 0 && !drop_if_forked(wait) && wait->divisible)
             return 0;
     }
     return error;
@@ -261,12 +303,14 @@ bool tdi_wait_take_piece(struct tdi_wait *wait, uint32_t n)
 
 void tdi_wait_give_back(struct tdi_wait *wait, uint64_t n, bool calls)
 {
+    if (drop_if_forked(wait))
+        return;
     calls = calls && wait->calls_held;
     wait->held -= n;
     wait->calls_held = wait->calls_held && !calls;
     for (uint32_t i = 0; i < wait->toll->firm && (n > 0 || calls); i++) {
         const struct tdi_share *share = &wait->toll->share[i];
-        uint32_t tokens = share->bytes ? (uint32_t)n : calls ? share->calls : 0;
+        uint32_t tokens = share->bytes ? (uint32_t)n : calls ? tdi_wait_call_tokens(wait, share) : 0;
         if (tokens > 0)
             tundish_release(share->bucket, tokens);
     }

@@ -14,6 +14,8 @@
 
 struct tdi_wait {
     const struct tdi_toll *toll;
+    uint32_t forks;       /* tdi_forks when what is held was taken */
+    uint8_t calls_most;   /* tokens for the call, of a share: no more than its bucket can hold */
     uint64_t held;        /* bytes' tokens taken and neither used nor given back; of each share of bytes */
     bool calls_held;      /* the call's own tokens are taken, and neither used nor given back */
     bool calls_paid;      /* they are used: further pieces of the same call cost bytes only */
@@ -52,19 +54,27 @@ uint32_t tdi_wait_piece(const struct tdi_wait *wait, uint32_t n);
 bool tdi_wait_is_short(const struct tdi_wait *wait, uint32_t n);
 
 /*
- * How many bytes to wait for, if only n are needed: 10 ms' worth if nobody else waits. What is left of that is
- * given back and lets the next calls pass, so that small ones do not wait each for itself. Where others wait it
- * would only hold them up.
+ * How many bytes to wait for, if only n are needed: 10 ms' worth if nobody else waits. What is left of that
+ * is given back and lets the next calls pass, so that small ones do not wait each for itself. Where others
+ * wait it would only hold them up.
  */
 uint32_t tdi_wait_worth(const struct tdi_wait *wait, uint32_t n);
 
 /* n bytes' tokens, and those of the call unless it is paid, were taken by way of such demands. */
 void tdi_wait_note_taken(struct tdi_wait *wait, uint32_t n);
 
+/* What the call as such costs of a share, whether or not it is paid. */
+static inline uint32_t tdi_wait_call_tokens(const struct tdi_wait *wait, const struct tdi_share *share)
+{
+    return share->calls < wait->calls_most ? share->calls : wait->calls_most;
+}
+
 /* Writes what n bytes, and the call unless it is paid, demand of the firm shares. Returns how many. */
 uint32_t tdi_wait_demands(const struct tdi_wait *wait, uint32_t n, struct tundish_demand *demands);
 
-/* Gives tokens of n bytes, and of the call, back. */
+/*
+ * Gives tokens of n bytes, and of the call, back; all that is held is dropped instead if it is a parent's.
+ */
 void tdi_wait_give_back(struct tdi_wait *wait, uint64_t n, bool calls);
 
 #endif

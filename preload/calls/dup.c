@@ -27,17 +27,17 @@ static void replaced(int from, int to, int flags)
 
 TDI_WRAPPER int dup(int fd)
 {
-    return tdi_born(tdi_real()->dup(fd));
+    return tdi_born_of(fd, tdi_real()->dup(fd));
 }
 
 TDI_WRAPPER int dup2(int from, int to)
 {
     replaced(from, to, 0);
-    return from == to ? tdi_real()->dup2(from, to) : tdi_born(tdi_real()->dup2(from, to));
+    return from == to ? tdi_real()->dup2(from, to) : tdi_born_of(from, tdi_real()->dup2(from, to));
 }
 
 TDI_WRAPPER int dup3(int from, int to, int flags)
 {
     replaced(from, to, flags);
-    return tdi_born(tdi_real()->dup3(from, to, flags));
+    return tdi_born_of(from, tdi_real()->dup3(from, to, flags));
 }

@@ -59,11 +59,13 @@ static int real_execveat(const void *arguments, char *const *envp)
     return tdi_real()->execveat(program->fd, program->path, program->argv, envp, program->flags);
 }
 
-/* The one way out of this process. */
+/* The one way out of this process; or it fails. */
 static int leave(const struct program *program, char *const *envp, tdi_heritage_fn *real)
 {
     tdi_ready_before_exec();
-    return tdi_heritage_hand_on(envp, real, program);
+    int result = tdi_heritage_hand_on(envp, real, program);
+    tdi_ready_after_exec();
+    return result;
 }
 
 TDI_WRAPPER int execve(const char *path, char *const *argv, char *const *envp)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* fcntl: only for the numbers it makes. As libc does, one argument is passed on, whether there is one or not. */
+/*
+ * fcntl: only for the numbers it makes. As libc does, one argument is passed on, whether there is one or not.
+ */
 #include <fcntl.h>
 #include <stdarg.h>
 
@@ -7,9 +9,9 @@
 #include "gate.h"
 #include "real.h"
 
-static int made(int command, int result)
+static int made(int fd, int command, int result)
 {
-    return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? tdi_born(result) : result;
+    return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? tdi_born_of(fd, result) : result;
 }
 
 TDI_WRAPPER int fcntl(int fd, int command, ...)
@@ -18,7 +20,7 @@ TDI_WRAPPER int fcntl(int fd, int command, ...)
     va_start(arguments, command);
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
-    return made(command, tdi_real()->fcntl(fd, command, argument));
+    return made(fd, command, tdi_real()->fcntl(fd, command, argument));
 }
 
 /* libc's name for the same where files may be large. */
@@ -30,5 +32,5 @@ TDI_WRAPPER int fcntl64(int fd, int command, ...)
     va_start(arguments, command);
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
-    return made(command, tdi_real()->fcntl64(fd, command, argument));
+    return made(fd, command, tdi_real()->fcntl64(fd, command, argument));
 }

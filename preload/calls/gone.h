@@ -14,6 +14,7 @@
 #include "inside.h"
 #include "known.h"
 #include "ready/ready.h"
+#include "ready/watch.h"
 #include "rule.h"
 
 /* Whether closing it needs more than forgetting. Numbers too high to be known may; our own never do. */
@@ -26,8 +27,8 @@ static inline bool tdi_gone_matters(int fd)
 }
 
 /*
- * The descriptor is about to be closed. A child that lives in our memory (vfork) closes its own, not ours: then
- * what matters stays.
+ * The descriptor is about to be closed. A child that lives in our memory (vfork) closes its own, not ours:
+ * then what matters stays.
  */
 static inline void tdi_gone(int fd)
 {
@@ -44,6 +45,15 @@ static inline int tdi_born(int fd)
 {
     if (fd >= 0)
         tdi_known_forget(fd);
+    return fd;
+}
+
+/* The same for another number of what `from` is, an epoll perhaps. */
+static inline int tdi_born_of(int from, int fd)
+{
+    (void)tdi_born(fd);
+    if (fd >= 0 && tdi_gone_matters(from))
+        tdi_watch_duplicated(from, fd);
     return fd;
 }
 

@@ -9,10 +9,18 @@
 #include "ready/ledger.h"
 #include "ready/lock.h"
 
+#define ORPHANS 16
 #define AHEAD_MOST 1024 /* bytes of a message that goes ahead */
 #define AHEAD_PART 8    /* of what a debt waits for, this part may have gone ahead */
 
-static _Atomic(uint64_t) unpaid;
+/* What sockets left unpaid that were closed since, for each set of shares. */
+struct orphan {
+    struct tdi_toll toll;
+    uint64_t bytes; /* 0: free */
+};
+
+static struct orphan orphans[ORPHANS];
+static _Atomic(uint64_t) unpaid; /* of all */
 
 /* What was received is to be paid for all the same, by as long a wait as the call may have that is told. */
 static void wait_anew(struct tdi_due *debt, const struct tdi_wait *wait)
@@ -79,14 +87,37 @@ static void set_up(struct tdi_due *debt, enum tdi_direction direction, const str
     debt->wait.all.in_line = false;
 }
 
+/* Whether an event could be owed, and will be seen to. */
+static bool can_owe(uint64_t key)
+{
+    struct tdi_ready_lock lock;
+    tdi_ready_lock(&lock);
+    bool watched = tdi_watch_any(key), can = tdi_watch_can_owe(key);
+    tdi_ready_unlock(&lock);
+    return can && (!watched || tdi_helper_ensure());
+}
+
+/* With the lock held. Whether the helper has to know. */
+static bool enter(struct tdi_due *debt, int fd, enum tdi_direction direction, const struct tdi_wait *wait,
+                  uint32_t n)
+{
+    uint64_t key = tdi_ledger_key(debt);
+    set_up(debt, direction, wait, n);
+    debt->fd = fd;
+    tdi_known_mark_watched(fd);
+    tdi_watch_hide(key, direction);
+    bool watched = tdi_watch_any(key);
+    if (watched)
+        tdi_ledger_look(debt, tundish_now_ns());
+    return watched;
+}
+
 bool tdi_debt_begin(int fd, uint64_t key, enum tdi_direction direction, const struct tdi_wait *wait,
                     uint32_t n)
 {
     struct tdi_ready_lock lock;
     bool begun = false, watched = false;
-    if (key == 0 || !tdi_known_is_ours())
-        return false;
-    if (direction == TDI_OUT && atomic_load_explicit(&tdi_ready_used, memory_order_relaxed) == 0)
+    if (key == 0 || !tdi_known_is_ours() || (direction == TDI_OUT && !tdi_ready_is_used()) || !can_owe(key))
         return false;
     tdi_ready_lock(&lock);
     struct tdi_due *debt = tdi_ledger_find(key, direction);
@@ -94,24 +125,19 @@ bool tdi_debt_begin(int fd, uint64_t key, enum tdi_direction direction, const st
         if (direction == TDI_IN)
             debt->need = n < UINT32_MAX - debt->need ? debt->need + n : UINT32_MAX;
         begun = true;
-    } else if (tdi_watch_can_owe(key) && (debt = tdi_ledger_add(key)) != NULL) {
-        set_up(debt, direction, wait, n);
-        tdi_known_mark_watched(fd);
-        tdi_watch_hide(key, direction);
-        watched = tdi_watch_any(key);
-        if (watched)
-            tdi_ledger_look(debt, tundish_now_ns());
+    } else if ((debt = tdi_ledger_add(key)) != NULL) {
+        watched = enter(debt, fd, direction, wait, n);
         begun = true;
     }
     tdi_ready_unlock(&lock);
     if (watched)
-        tdi_debt_look_after();
+        tdi_helper_wake();
     return begun;
 }
 
 void tdi_debt_look_after(void)
 {
-    tdi_helper_want();
+    (void)tdi_helper_ensure();
     tdi_helper_wake();
 }
 
@@ -136,9 +162,52 @@ bool tdi_debt_any_unpaid(void)
     return atomic_load_explicit(&unpaid, memory_order_relaxed) != 0;
 }
 
-void tdi_debt_leave_unpaid(uint64_t bytes)
+/* The place of those shares' unpaid bytes, or one for them: the last one's are forgiven if all are taken. */
+static struct orphan *find_orphan(const struct tdi_toll *toll)
 {
+    uint32_t i = 0;
+    while (i < ORPHANS - 1 && orphans[i].bytes > 0 && !tdi_toll_same(&orphans[i].toll, toll))
+        i++;
+    if (orphans[i].bytes > 0 && tdi_toll_same(&orphans[i].toll, toll))
+        return &orphans[i];
+    atomic_fetch_sub_explicit(&unpaid, orphans[i].bytes, memory_order_relaxed);
+    orphans[i].toll = *toll;
+    orphans[i].bytes = 0;
+    return &orphans[i];
+}
+
+void tdi_debt_orphan(const struct tdi_toll *toll, uint64_t bytes)
+{
+    if (bytes == 0)
+        return;
+    find_orphan(toll)->bytes += bytes;
     atomic_fetch_add_explicit(&unpaid, bytes, memory_order_relaxed);
+}
+
+void tdi_debt_leave_unpaid(const struct tdi_toll *toll, uint64_t bytes)
+{
+    struct tdi_ready_lock lock;
+    tdi_ready_lock(&lock);
+    tdi_debt_orphan(toll, bytes);
+    tdi_ready_unlock(&lock);
+}
+
+uint64_t tdi_debt_inherit(const struct tdi_toll *toll)
+{
+    struct tdi_ready_lock lock;
+    uint64_t bytes = 0;
+    if (!tdi_debt_any_unpaid() || !toll->bytes || !tdi_known_is_ours())
+        return 0;
+    tdi_ready_lock(&lock);
+    for (uint32_t i = 0; i < ORPHANS; i++) {
+        if (orphans[i].bytes == 0 || !tdi_toll_same(&orphans[i].toll, toll))
+            continue;
+        bytes += orphans[i].bytes;
+        orphans[i].bytes = 0;
+    }
+    atomic_fetch_sub_explicit(&unpaid, bytes, memory_order_relaxed);
+    tdi_ready_unlock(&lock);
+    return bytes;
 }
 
 void tdi_debt_sleep(uint64_t key, enum tdi_direction direction, uint64_t until_ns)
@@ -181,13 +250,6 @@ bool tdi_debt_go_ahead(const struct tdi_toll *toll, uint32_t n)
     return gone;
 }
 
-uint64_t tdi_debt_inherit(void)
-{
-    if (!tdi_debt_any_unpaid())
-        return 0;
-    return atomic_exchange_explicit(&unpaid, 0, memory_order_relaxed);
-}
-
 bool tdi_debt_is_hidden(uint64_t key, enum tdi_direction direction)
 {
     const struct tdi_due *debt = tdi_ledger_find(key, direction);
@@ -205,19 +267,25 @@ void tdi_debt_leave(void)
     tdi_ready_unlock(&lock);
 }
 
+static void move(struct tdi_toll *toll, const struct tundish *from, struct tundish *to)
+{
+    for (uint32_t i = 0; i < toll->count; i++)
+        if (toll->share[i].bucket == from)
+            toll->share[i].bucket = to;
+}
+
 void tdi_debt_move(const struct tundish *from, struct tundish *to)
 {
     for (struct tdi_due *debt = NULL; (debt = tdi_ledger_next(debt)) != NULL;)
-        for (uint32_t k = 0; k < debt->toll.count; k++)
-            if (debt->toll.share[k].bucket == from)
-                debt->toll.share[k].bucket = to;
+        move(&debt->toll, from, to);
 }
 
 void tdi_debt_after_fork(void)
 {
-    tdi_ready_lock_after_fork();
     tdi_helper_after_fork();
     atomic_store_explicit(&unpaid, 0, memory_order_relaxed); /* the parent pays */
+    for (uint32_t i = 0; i < ORPHANS; i++)
+        orphans[i].bytes = 0;
     for (struct tdi_due *debt = NULL; (debt = tdi_ledger_next(debt)) != NULL;) {
         debt->granted = debt->late = false;
         debt->wake_ns = 0;

@@ -4,8 +4,8 @@
  * refused or cut short for want of tokens; it is over when the program comes back for what was granted. A
  * debt of receiving begins when more arrived than there were tokens; it is over when that is paid.
  *
- * Only a program that waits for events is owed one; and a child that lives in our memory (vfork) has no debts.
- * All keep errno, allocate nothing and are signal-safe.
+ * Only a program that waits for events is owed one; and a child that lives in our memory (vfork) has no
+ * debts. All keep errno, allocate nothing and are signal-safe.
  */
 #ifndef TUNDISH_PRELOAD_READY_DEBT_H
 #define TUNDISH_PRELOAD_READY_DEBT_H
@@ -28,15 +28,15 @@ enum tdi_debt {
 enum tdi_debt tdi_debt_claim(uint64_t key, enum tdi_direction direction, struct tdi_wait *wait);
 
 /*
- * The socket is in debt from now on: for n bytes to send, or n received and not paid for. `wait` says of which
- * shares, whether a piece will do, and until when. false if it cannot be: then nothing has changed.
+ * The socket is in debt from now on: for n bytes to send, or n received and not paid for. `wait` says of
+ * which shares, whether a piece will do, and until when. false if it cannot be: then nothing has changed.
  */
 bool tdi_debt_begin(int fd, uint64_t key, enum tdi_direction direction, const struct tdi_wait *wait,
                     uint32_t n);
 
 /*
- * Whoever may wait takes it over: the debt is over here. Returns the bytes received and not paid for; what the
- * call cost as such is said in wait->calls_paid.
+ * Whoever may wait takes it over: the debt is over here. Returns the bytes received and not paid for; what
+ * the call cost as such is said in wait->calls_paid.
  */
 uint64_t tdi_debt_take_over(uint64_t key, enum tdi_direction direction, struct tdi_wait *wait);
 
@@ -44,23 +44,30 @@ uint64_t tdi_debt_take_over(uint64_t key, enum tdi_direction direction, struct t
 void tdi_debt_sleep(uint64_t key, enum tdi_direction direction, uint64_t until_ns);
 
 /*
- * A short message of n bytes goes ahead, and a debt of another socket that waits for the same tokens, or
- * has them, pays for it: so an event loop can answer on one connection while another one has much to send. false if there
- * is none, or it has been asked for too much already.
+ * A short message of n bytes goes ahead, and a debt of another socket that waits for the same tokens, or has
+ * them, pays for it: so an event loop can answer on one connection while another one has much to send. false
+ * if there is none, or it has been asked for too much already.
  */
 bool tdi_debt_go_ahead(const struct tdi_toll *toll, uint32_t n);
 
-/* Bytes received on sockets closed since, and not paid for: the next one who receives pays them first. */
+/*
+ * Bytes received on sockets that were closed since, and not paid for: whoever receives next at the expense of
+ * the same shares pays them first.
+ */
 bool tdi_debt_any_unpaid(void);
-uint64_t tdi_debt_inherit(void);
+uint64_t tdi_debt_inherit(const struct tdi_toll *toll);
 
-/* Bytes received that no socket can be in debt for. */
-void tdi_debt_leave_unpaid(uint64_t bytes);
+/* They are left to whoever comes; the second with the lock held. */
+void tdi_debt_leave_unpaid(const struct tdi_toll *toll, uint64_t bytes);
+void tdi_debt_orphan(const struct tdi_toll *toll, uint64_t bytes);
 
 /* With the lock held: events of this direction must not be shown now. */
 bool tdi_debt_is_hidden(uint64_t key, enum tdi_direction direction);
 
-/* Debts were hidden from an epoll: makes sure that somebody will show them, whatever the program's threads do. */
+/*
+ * Debts were hidden from an epoll: makes sure that somebody will show them, whatever the program's threads
+ * do.
+ */
 void tdi_debt_look_after(void);
 
 /* The process ends: its places in line are left, and what was granted and not fetched is given back. */

@@ -66,6 +66,13 @@ static int wait_in_rounds(struct epoll_call *call, uint64_t timeout_ns)
     return n;
 }
 
+static int made(int epfd)
+{
+    (void)tdi_born(epfd);
+    tdi_watch_made(epfd);
+    return epfd;
+}
+
 static int fired(int epfd, const struct epoll_event *events, int n)
 {
     tdi_watch_fired(epfd, events, n);
@@ -76,13 +83,13 @@ static int fired(int epfd, const struct epoll_event *events, int n)
 TDI_WRAPPER int epoll_create(int size)
 {
     tdi_ready_note_use();
-    return tdi_born(tdi_real()->epoll_create(size));
+    return made(tdi_real()->epoll_create(size));
 }
 
 TDI_WRAPPER int epoll_create1(int flags)
 {
     tdi_ready_note_use();
-    return tdi_born(tdi_real()->epoll_create1(flags));
+    return made(tdi_real()->epoll_create1(flags));
 }
 
 TDI_WRAPPER int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)

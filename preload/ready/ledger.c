@@ -1,28 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One table, searched from the front by key: it holds what waits at this moment, tens as a rule. Each debt has
- * a place of its own in the buckets' lines, asked about when its time has come by whoever passes: the wrapped
- * waits, the next call on the socket, or the helper thread.
+ * One table, searched from the front by key: it holds what waits at this moment, tens as a rule. Each debt
+ * has a place of its own in the buckets' lines, asked about when its time has come by whoever passes: the
+ * wrapped waits, the next call on the socket, or the helper thread.
  *
- * What is granted for sending and not fetched is given back after a while: the program may have lost interest.
+ * What is granted for sending and not fetched is given back after a while: the program may have lost
+ * interest.
  */
 #include "ready/ledger.h"
 
 #include <errno.h>
 #include <stddef.h>
 
+#include "fd.h"
+#include "ready/debt.h"
 #include "ready/lock.h"
 #include "ready/ready.h"
 #include "ready/service.h"
 
 #define DEBTS 1024
+#define SWEEP_FIRST 32
 #define KEEP_NS UINT64_C(2000000000) /* a grant that nobody fetches */
+#define REST_NS UINT64_C(1000000)    /* the next look while all rest */
+#define ADOPT_NS UINT64_C(100000000) /* and at whether the parent still lives */
 
 _Atomic(uint32_t) tdi_ready_debts;
 
 static uint64_t keys[DEBTS]; /* 0: free */
 static struct tdi_due debts[DEBTS];
 static uint32_t end; /* all behind are free */
+static uint64_t rest_until_ns;
 
 struct tdi_due *tdi_ledger_find(uint64_t key, enum tdi_direction direction)
 {
@@ -37,9 +44,28 @@ uint64_t tdi_ledger_key(const struct tdi_due *debt)
     return keys[debt - debts];
 }
 
+/* Nobody waits for it, and its descriptor is another one's by now: it was closed behind our back. */
+static bool is_stale(uint32_t i)
+{
+    return keys[i] != 0 && debts[i].wake_ns == 0 && tdi_fd_key(debts[i].fd) != keys[i];
+}
+
+static void sweep(void)
+{
+    for (uint32_t i = 0; i < end; i++)
+        if (is_stale(i))
+            tdi_debt_orphan(&debts[i].toll, tdi_ledger_finish(&debts[i]));
+}
+
 struct tdi_due *tdi_ledger_add(uint64_t key)
 {
+    static uint32_t sweep_at = SWEEP_FIRST;
     uint32_t i = 0;
+    if (end >= sweep_at) {
+        sweep();
+        sweep_at = 2 * end > SWEEP_FIRST ? 2 * end : SWEEP_FIRST;
+        sweep_at = sweep_at < DEBTS ? sweep_at : DEBTS;
+    }
     while (i < DEBTS && keys[i] != 0)
         i++;
     if (i == DEBTS)
@@ -82,6 +108,20 @@ void tdi_ledger_let_go(struct tdi_due *debt)
     tdi_wait_give_back(&debt->wait, debt->wait.held, true);
 }
 
+void tdi_ledger_start_over(struct tdi_due *debt)
+{
+    tdi_ledger_let_go(debt);
+    if (debt->late)
+        return;
+    debt->granted = false;
+    debt->wake_ns = 0;
+}
+
+void tdi_ledger_rest(uint64_t until_ns)
+{
+    rest_until_ns = until_ns;
+}
+
 static void line_up(struct tdi_due *debt)
 {
     struct tdi_wait *wait = &debt->wait;
@@ -118,12 +158,18 @@ static bool poll_line(struct tdi_due *debt)
     if (debt->wake_ns == 0)
         line_up(debt);
     for (;;) {
+        uint32_t asked = debt->asked;
         error = tdi_all_poll(&debt->wait.all, debt->wait.deadline_ns);
         if (error == 0)
             complete = take(debt);
         if (complete || (error != 0 && error != -E2BIG)) /* too big: the capacity has become smaller */
             break;
         line_up(debt);
+        bool is_less = error == 0 || debt->asked < asked;
+        if (!is_less || (debt->toll.bytes && debt->asked == 0)) { /* only a spoilt bucket says so */
+            error = -ETIMEDOUT;
+            break;
+        }
     }
     debt->late = error == -ETIMEDOUT;
     if (error == -EINPROGRESS)
@@ -142,7 +188,7 @@ void tdi_ledger_look(struct tdi_due *debt, uint64_t now_ns)
         tdi_ledger_drop(debt);
         return;
     }
-    if (debt->wake_ns > now_ns || !poll_line(debt))
+    if (now_ns < rest_until_ns || debt->wake_ns > now_ns || !poll_line(debt))
         return;
     debt->granted = !debt->late;
     debt->granted_ns = now_ns;
@@ -186,6 +232,10 @@ uint64_t tdi_service(void)
         uint64_t due_ns = next_look(&debts[i]);
         next_ns = due_ns < next_ns ? due_ns : next_ns;
     }
+    if (tdi_watch_adopt() && next_ns > now_ns + ADOPT_NS)
+        next_ns = now_ns + ADOPT_NS;
+    if (now_ns < rest_until_ns)
+        next_ns = now_ns + REST_NS;
     tdi_ready_unlock(&lock);
     return next_ns;
 }

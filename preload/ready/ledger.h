@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of sockets in debt, and what becomes of one that waits. For debt.c and ready.c; all with the lock of
- * ready/lock.h held.
+ * The table of sockets in debt, and what becomes of one that waits. For debt.c and ready.c; all with the lock
+ * of ready/lock.h held.
  */
 #ifndef TUNDISH_PRELOAD_READY_LEDGER_H
 #define TUNDISH_PRELOAD_READY_LEDGER_H
@@ -14,6 +14,7 @@
 
 struct tdi_due {
     enum tdi_direction direction;
+    int fd; /* that it began with */
     bool granted;
     bool late;
     uint32_t need;    /* bytes that are waited for, or to be paid */
@@ -43,6 +44,12 @@ void tdi_ledger_look(struct tdi_due *debt, uint64_t now_ns);
 
 /* Leaves the line and gives back what was granted. */
 void tdi_ledger_let_go(struct tdi_due *debt);
+
+/* The same, and it waits anew unless it is late. */
+void tdi_ledger_start_over(struct tdi_due *debt);
+
+/* Until then none lines up: a thread executes something, and places would be left behind. 0: no more. */
+void tdi_ledger_rest(uint64_t until_ns);
 
 /* The debt is over for another reason than a grant. Returns the bytes received and not paid for. */
 uint64_t tdi_ledger_finish(struct tdi_due *debt);

@@ -50,7 +50,17 @@ void tdi_ready_unlock(struct tdi_ready_lock *lock)
     errno = lock->saved_errno;
 }
 
-void tdi_ready_lock_after_fork(void)
+static struct tdi_ready_lock forking; /* of whoever holds the lock */
+
+void tdi_ready_lock_before_fork(void)
 {
-    atomic_store_explicit(&word, FREE, memory_order_relaxed);
+    struct tdi_ready_lock lock;
+    tdi_ready_lock(&lock);
+    forking = lock;
+}
+
+void tdi_ready_unlock_after_fork(void)
+{
+    struct tdi_ready_lock lock = forking;
+    tdi_ready_unlock(&lock);
 }

@@ -18,7 +18,8 @@ struct tdi_ready_lock {
 void tdi_ready_lock(struct tdi_ready_lock *lock);
 void tdi_ready_unlock(struct tdi_ready_lock *lock);
 
-/* A forked child has no other threads: nobody holds it. */
-void tdi_ready_lock_after_fork(void);
+/* Held over a fork, so that the child finds everything whole. */
+void tdi_ready_lock_before_fork(void);
+void tdi_ready_unlock_after_fork(void);
 
 #endif

@@ -12,6 +12,8 @@
 #include "ready/lock.h"
 #include "ready/service.h"
 
+#define EXEC_NS UINT64_C(200000000) /* no exec takes that long, and who jumps out of one waits no longer */
+
 _Atomic(uint32_t) tdi_ready_used;
 
 uint64_t tdi_ready_serve(void)
@@ -31,7 +33,7 @@ void tdi_ready_before_close(int fd)
     for (enum tdi_direction direction = TDI_OUT; direction <= TDI_IN; direction++) {
         struct tdi_due *debt = tdi_ledger_find(key, direction);
         if (debt != NULL)
-            tdi_debt_leave_unpaid(tdi_ledger_finish(debt));
+            tdi_debt_orphan(&debt->toll, tdi_ledger_finish(debt));
     }
     tdi_watch_forget(fd);
     tdi_ready_unlock(&lock);
@@ -43,10 +45,28 @@ void tdi_ready_before_exec(void)
     if (!tdi_ready_any() || !tdi_known_is_ours())
         return;
     tdi_ready_lock(&lock);
-    for (const struct tdi_due *debt = NULL; (debt = tdi_ledger_next(debt)) != NULL;)
-        if (tdi_debt_is_hidden(tdi_ledger_key(debt), debt->direction))
-            tdi_watch_show(tdi_ledger_key(debt), debt->direction);
+    tdi_ledger_rest(tundish_now_ns() + EXEC_NS);
+    for (struct tdi_due *debt = NULL; (debt = tdi_ledger_next(debt)) != NULL;) {
+        tdi_ledger_start_over(debt);
+        tdi_watch_uncover(tdi_ledger_key(debt));
+    }
     tdi_ready_unlock(&lock);
+}
+
+void tdi_ready_after_exec(void)
+{
+    struct tdi_ready_lock lock;
+    if (!tdi_known_is_ours())
+        return;
+    tdi_ready_lock(&lock);
+    tdi_ledger_rest(0);
+    for (const struct tdi_due *debt = NULL; (debt = tdi_ledger_next(debt)) != NULL;) {
+        tdi_watch_cover(tdi_ledger_key(debt));
+        if (tdi_debt_is_hidden(tdi_ledger_key(debt), debt->direction)) /* it was granted before */
+            tdi_watch_hide(tdi_ledger_key(debt), debt->direction);
+    }
+    tdi_ready_unlock(&lock);
+    tdi_helper_wake();
 }
 
 /* The events of one direction. */

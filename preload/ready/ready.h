@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "inside.h"
+#include "ready/helper.h"
 
 #define TDI_NEVER_NS UINT64_MAX
 
@@ -26,10 +27,15 @@ static inline bool tdi_ready_any(void)
     return atomic_load_explicit(&tdi_ready_debts, memory_order_relaxed) != 0;
 }
 
+static inline bool tdi_ready_is_used(void)
+{
+    return atomic_load_explicit(&tdi_ready_used, memory_order_relaxed) != 0;
+}
+
 /* Every readiness wrapper notes that it was called: only a program that waits for events can be owed one. */
 static inline void tdi_ready_note_use(void)
 {
-    if (atomic_load_explicit(&tdi_ready_used, memory_order_relaxed) == 0)
+    if (!tdi_ready_is_used())
         atomic_store_explicit(&tdi_ready_used, 1, memory_order_relaxed);
 }
 
@@ -37,6 +43,7 @@ static inline void tdi_ready_note_use(void)
 static inline void tdi_ready_note_wait(void)
 {
     tdi_ready_note_use();
+    tdi_helper_make_up();
     tdi_inside.waits++;
 }
 
@@ -56,7 +63,12 @@ short tdi_ready_hidden(int fd, short events, uint64_t *due_ns);
 /* A descriptor is about to be closed, or another put in its place: debts end, everything is given back. */
 void tdi_ready_before_close(int fd);
 
-/* All that was hidden is shown, so that an executed program that inherits an epoll finds it whole. */
+/*
+ * All that was hidden is shown, so that an executed program that inherits an epoll finds it whole. Places in
+ * line are left and grants given back: the process lives on, and would seem to hold them. After an exec that
+ * failed, which the second is for, all wait anew.
+ */
 void tdi_ready_before_exec(void);
+void tdi_ready_after_exec(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pool of places and two sets of chains through it. Nothing is ever allocated: a pool that is full looks for
- * registrations that are over, a few each time, and if there is none the new one goes unrecorded. That is
+ * A pool of places and two sets of chains through it. Nothing is ever allocated: a pool that is full looks
+ * for registrations that are over, a few each time, and if there is none the new one goes unrecorded. That is
  * remembered by a bit that other keys share: they are taken for unrecorded too, the harmless mistake.
  *
- * A forked child may find what another thread left half done: a place in no chain. So nobody takes for granted
- * that it is in one.
+ * A forked child may find what another thread left half done: a place in no chain. So nobody takes for
+ * granted that it is in one.
  */
 #include "ready/registry.h"
 
@@ -68,7 +68,7 @@ struct tdi_registration *tdi_registry_find(uint64_t key, int epfd, int fd)
 struct tdi_registration *tdi_registry_next_in(int epfd, const struct tdi_registration *after)
 {
     for (uint16_t place = after == NULL ? 1 : (uint16_t)(place_of(after) + 1); place < used; place++)
-        if (pool[place].key != 0 && pool[place].epfd == epfd)
+        if (pool[place].key != 0 && (epfd == TDI_REGISTRY_ALL || pool[place].epfd == epfd))
             return &pool[place];
     return NULL;
 }

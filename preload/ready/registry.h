@@ -18,6 +18,7 @@ struct tdi_registration {
     int fd;
     uint32_t events; /* as the program wants them */
     uint32_t hidden; /* those of them that the kernel has not been told of */
+    uint32_t left;   /* those that are left to a parent to show, which hid them, and may be hidden still */
     pid_t hider;     /* the process that hid them: a forked child shares the epoll, not the debt */
     uint16_t next;   /* of its chain, or of the free ones */
     uint16_t next_armed;
@@ -42,7 +43,8 @@ bool tdi_registry_is_whole(uint64_t key);
 /* Those of a socket: the first, NULL for `after`, or the next; NULL at the end. */
 struct tdi_registration *tdi_registry_next(uint64_t key, const struct tdi_registration *after);
 
-/* Those in an epoll, likewise; slow. */
+/* Those in an epoll, or in all, likewise; slow. */
+#define TDI_REGISTRY_ALL (-1)
 struct tdi_registration *tdi_registry_next_in(int epfd, const struct tdi_registration *after);
 
 /* Armed ones are found by what an event says of them. Both may be called in any state. */

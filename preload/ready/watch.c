@@ -8,6 +8,17 @@
  * What a program asks for during a debt goes without the events in question, edge-triggered or not: adding or
  * modifying fires at once, and a program that does so after each EAGAIN would never sleep.
  *
+ * An epoll may have several numbers (ready/twins.h). One of its registrations is kept once, under the number
+ * that was used last, and goes over to another one when that is closed: an older record of it that came back
+ * would bring the program old data, a freed pointer perhaps.
+ *
+ * A forked child shares the epoll, and what was registered before the fork is recorded in both. What one of
+ * them modifies then, or deletes and adds, the other does not know: the event owed to it restores what it
+ * knows, old data included, and no cheap way to ask the kernel prevents that. A socket hidden by the parent
+ * is the parent's to show while it lives, even if the child has been granted tokens before. A child that
+ * executes something else meanwhile keeps no watch: should the parent be killed before it shows it, it stays
+ * hidden.
+ *
  * Who is to find out that a one-shot registration has fired is the thread it fired for, a moment after. If
  * the helper thread shows an owed event in just that moment, the registration is armed again and another
  * thread may see the socket once too often. No way to ask the kernel closes that.
@@ -24,11 +35,11 @@
 #include "raw.h"
 #include "ready/debt.h"
 #include "ready/lock.h"
+#include "ready/ready.h"
 #include "ready/registry.h"
+#include "ready/twins.h"
 #include "real.h"
 #include "rule.h"
-
-#define EPOLLS 65536
 
 #define OUT_EVENTS ((uint32_t)(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND))
 #define IN_EVENTS ((uint32_t)(EPOLLIN | EPOLLRDNORM | EPOLLRDBAND))
@@ -36,25 +47,11 @@
 #define ONESHOT ((uint32_t)EPOLLONESHOT)
 #define EXCLUSIVE ((uint32_t)EPOLLEXCLUSIVE)
 
-static uint8_t epolls[EPOLLS / 8]; /* numbers that were epolls when something was added to them */
-
-static void mark_epoll(int epfd)
-{
-    tdi_known_mark_watched(epfd);
-    if (epfd < EPOLLS)
-        epolls[epfd / 8] |= (uint8_t)(1u << epfd % 8);
-}
-
-/* Takes the mark off, and says whether it may have been there. */
-static bool was_epoll(int fd)
-{
-    if (fd >= EPOLLS)
-        return true;
-    uint8_t bit = (uint8_t)(1u << fd % 8);
-    bool was = (epolls[fd / 8] & bit) != 0;
-    epolls[fd / 8] &= (uint8_t)~bit;
-    return was;
-}
+/*
+ * Whom a forked child has left something to show; 0: nobody. It counts as one debt more, so that whoever
+ * waits for events looks after it.
+ */
+static pid_t left_to;
 
 /*
  * Of `events`, those of a direction as a whole. The peer's end of sending comes after what it sent, so who
@@ -80,24 +77,61 @@ static uint32_t to_hide(uint64_t key, uint32_t events)
 }
 
 /*
- * Tells the kernel, and no other library, what is wanted and not hidden. A registration that is no more is
- * dropped: false.
+ * Tells the kernel, and no other library, what is wanted but what is hidden. A registration that is no more
+ * is dropped: false.
  */
-static bool tell(struct tdi_registration *one)
+static bool tell_but(struct tdi_registration *one, uint32_t hidden)
 {
-    struct epoll_event event = {.events = one->events & ~one->hidden, .data.u64 = one->data};
+    struct epoll_event event = {.events = one->events & ~hidden, .data.u64 = one->data};
     int saved_errno = errno;
     bool is_there = tdi_fd_key(one->fd) == one->key &&
                     (tdi_raw.epoll_ctl(one->epfd, EPOLL_CTL_MOD, one->fd, &event) == 0 || errno == ENOMEM);
     errno = saved_errno;
-    if (!is_there)
+    if (is_there)
+        one->left &= hidden;
+    else
         tdi_registry_drop(one);
     return is_there;
 }
 
-static void record(uint64_t key, int epfd, int fd, const struct epoll_event *wanted, uint32_t hidden)
+static bool tell(struct tdi_registration *one)
+{
+    return tell_but(one, one->hidden);
+}
+
+/* One that has fired is the program's to arm. */
+static bool is_spent(const struct tdi_registration *one)
+{
+    return (one->events & ONESHOT) != 0 && !one->armed;
+}
+
+/* It is known by another number of its epoll from now on. */
+static void move(struct tdi_registration *one, int epfd)
+{
+    bool was_armed = one->armed;
+    tdi_registry_disarm(one);
+    one->epfd = epfd;
+    if (was_armed)
+        tdi_registry_arm(one);
+}
+
+/* The socket's registration in this epoll, whichever number of the epoll it was made by. */
+static struct tdi_registration *find(uint64_t key, int epfd, int fd)
 {
     struct tdi_registration *one = tdi_registry_find(key, epfd, fd);
+    if (one != NULL)
+        return one;
+    while ((one = tdi_registry_next(key, one)) != NULL)
+        if (one->fd == fd && tdi_twins_same(one->epfd, epfd))
+            break;
+    if (one != NULL)
+        move(one, epfd);
+    return one;
+}
+
+static void record(uint64_t key, int epfd, int fd, const struct epoll_event *wanted, uint32_t hidden)
+{
+    struct tdi_registration *one = find(key, epfd, fd);
     if (one == NULL)
         one = tdi_registry_take(key, epfd, fd);
     if (one == NULL)
@@ -106,17 +140,18 @@ static void record(uint64_t key, int epfd, int fd, const struct epoll_event *wan
     one->events = wanted->events;
     one->data = wanted->data.u64;
     one->hidden = hidden;
+    one->left = 0;
     one->hider = hidden != 0 ? getpid() : 0;
     if ((wanted->events & ONESHOT) != 0 && hidden != 0)
         tdi_registry_arm(one);
     tdi_known_mark_watched(fd);
-    mark_epoll(epfd);
+    tdi_twins_mark(epfd);
 }
 
 static int ctl_del(uint64_t key, int epfd, int fd, struct epoll_event *event)
 {
     int result = tdi_real()->epoll_ctl(epfd, EPOLL_CTL_DEL, fd, event);
-    struct tdi_registration *one = result == 0 ? tdi_registry_find(key, epfd, fd) : NULL;
+    struct tdi_registration *one = result == 0 ? find(key, epfd, fd) : NULL;
     if (one != NULL)
         tdi_registry_drop(one);
     return result;
@@ -161,15 +196,26 @@ int tdi_watch_ctl(int epfd, int op, int fd, struct epoll_event *event)
     return result;
 }
 
+/* By any number of the epoll. */
+static struct tdi_registration *find_armed(int epfd, uint64_t data)
+{
+    struct tdi_registration *one = tdi_registry_find_armed(epfd, data);
+    for (int twin = tdi_twins_next(epfd); one == NULL && twin != epfd; twin = tdi_twins_next(twin))
+        if ((one = tdi_registry_find_armed(twin, data)) != NULL && !tdi_twins_same(twin, epfd))
+            one = NULL;
+    return one;
+}
+
 /* If several have these data, nobody knows whose event it was, and one too many is the harmless mistake. */
 void tdi_watch_fired(int epfd, const struct epoll_event *events, int count)
 {
-    if (count <= 0 || atomic_load_explicit(&tdi_registry_armed, memory_order_relaxed) == 0)
+    if (count <= 0 || atomic_load_explicit(&tdi_registry_armed, memory_order_relaxed) == 0 ||
+        !tdi_known_is_ours())
         return;
     struct tdi_ready_lock lock;
     tdi_ready_lock(&lock);
     for (int i = 0; i < count; i++) {
-        struct tdi_registration *one = tdi_registry_find_armed(epfd, events[i].data.u64);
+        struct tdi_registration *one = find_armed(epfd, events[i].data.u64);
         if (one != NULL)
             tdi_registry_disarm(one);
     }
@@ -206,6 +252,15 @@ static bool is_parents(const struct tdi_registration *one)
     return one->hider != getpid() && one->hider == getppid();
 }
 
+/* Should the parent end first, it is shown here. */
+static void leave_to_parent(struct tdi_registration *one, uint32_t owed)
+{
+    one->left |= owed;
+    if (left_to == 0)
+        atomic_fetch_add_explicit(&tdi_ready_debts, 1, memory_order_relaxed);
+    left_to = one->hider;
+}
+
 static void show(struct tdi_registration *one, enum tdi_direction direction)
 {
     uint32_t owed = part(one->events, direction);
@@ -215,9 +270,11 @@ static void show(struct tdi_registration *one, enum tdi_direction direction)
     one->hidden &= ~owed;
     if (one->hidden == 0)
         tdi_registry_disarm(one);
+    if (was_hidden && is_parents(one))
+        leave_to_parent(one, owed);
     if (was_hidden ? is_parents(one) : (one->events & ET) == 0)
         return;
-    /* A one-shot that was armed before the debt is left alone, and one that has fired is the program's to arm. */
+    /* A one-shot that was armed before the debt is left alone. */
     if ((one->events & ONESHOT) == 0 || was_armed)
         (void)tell(one);
 }
@@ -238,14 +295,51 @@ void tdi_watch_show(uint64_t key, enum tdi_direction direction)
     }
 }
 
+bool tdi_watch_adopt(void)
+{
+    bool orphaned = left_to != getppid(), any = false;
+    if (left_to == 0)
+        return false;
+    for (struct tdi_registration *one = tdi_registry_next_in(TDI_REGISTRY_ALL, NULL), *next; one != NULL;
+         one = next) {
+        next = tdi_registry_next_in(TDI_REGISTRY_ALL, one);
+        if (one->left != 0 && orphaned && !is_spent(one))
+            (void)tell(one);
+        any = any || (one->left != 0 && !orphaned);
+    }
+    if (!any) {
+        left_to = 0;
+        atomic_fetch_sub_explicit(&tdi_ready_debts, 1, memory_order_relaxed);
+    }
+    return any;
+}
+
+void tdi_watch_uncover(uint64_t key)
+{
+    for (struct tdi_registration *one = tdi_registry_next(key, NULL), *next; one != NULL; one = next) {
+        next = tdi_registry_next(key, one);
+        bool shown = one->hidden == 0 ? (one->events & ET) != 0 : !is_parents(one);
+        if (shown && !is_spent(one) && (one->events & EXCLUSIVE) == 0)
+            (void)tell_but(one, 0);
+    }
+}
+
+void tdi_watch_cover(uint64_t key)
+{
+    for (struct tdi_registration *one = tdi_registry_next(key, NULL), *next; one != NULL; one = next) {
+        next = tdi_registry_next(key, one);
+        if (one->hidden != 0 && !is_parents(one) && !is_spent(one))
+            (void)tell(one);
+    }
+}
+
 /*
  * The kernel forgets a registration only when the last descriptor of the open file is closed; another one
  * that lives on must not find it without its events. In the process that hid them only.
  */
 static void leave(struct tdi_registration *one)
 {
-    bool spent = (one->events & ONESHOT) != 0 && !one->armed;
-    if (one->hidden != 0 && !spent && one->hider == getpid()) {
+    if (one->hidden != 0 && !is_spent(one) && one->hider == getpid()) {
         one->hidden = 0;
         if (!tell(one))
             return;
@@ -256,6 +350,7 @@ static void leave(struct tdi_registration *one)
 void tdi_watch_forget(int fd)
 {
     uint64_t key = tdi_fd_key(fd);
+    int heir;
     if (fd < 0)
         return;
     for (struct tdi_registration *one = key == 0 ? NULL : tdi_registry_next(key, NULL), *next; one != NULL;
@@ -264,10 +359,39 @@ void tdi_watch_forget(int fd)
         if (one->fd == fd)
             leave(one);
     }
-    if (!was_epoll(fd))
+    if (!tdi_twins_leave(fd, &heir))
         return;
     for (struct tdi_registration *one = tdi_registry_next_in(fd, NULL), *next; one != NULL; one = next) {
         next = tdi_registry_next_in(fd, one);
-        leave(one);
+        if (heir >= 0)
+            move(one, heir);
+        else
+            leave(one);
     }
+}
+
+/* Whether a number of an epoll is one to remember here. */
+static bool is_followed(int fd)
+{
+    return fd >= 0 && tdi_rules() != NULL && tdi_inside.house == 0 && tdi_known_is_ours();
+}
+
+void tdi_watch_made(int epfd)
+{
+    struct tdi_ready_lock lock;
+    if (!is_followed(epfd))
+        return;
+    tdi_ready_lock(&lock);
+    tdi_twins_made(epfd);
+    tdi_ready_unlock(&lock);
+}
+
+void tdi_watch_duplicated(int from, int to)
+{
+    struct tdi_ready_lock lock;
+    if (!is_followed(from) || !is_followed(to))
+        return;
+    tdi_ready_lock(&lock);
+    tdi_twins_add(from, to);
+    tdi_ready_unlock(&lock);
 }

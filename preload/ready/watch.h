@@ -10,12 +10,12 @@
  *   edge-triggered   is left alone, and modified to the same mask when the tokens are there
  *   one-shot         what was armed before the debt is left alone (one event too many at most)
  *   exclusive        cannot be modified: such a socket is never put in debt
- * What the program adds, modifies or arms during the debt goes without the bit, whatever its kind, and gets it
- * when the tokens are there; but a one-shot that has fired meanwhile is the program's to arm.
+ * What the program adds, modifies or arms during the debt goes without the bit, whatever its kind, and gets
+ * it when the tokens are there; but a one-shot that has fired meanwhile is the program's to arm.
  *
- * All functions but tdi_watch_ctl and tdi_watch_fired are called with the lock of ready/lock.h held.
- * Sockets are known by their key (tdi_fd_key): a registration may be under another number than the one that
- * was written to.
+ * All functions but tdi_watch_ctl, tdi_watch_fired, tdi_watch_made and tdi_watch_duplicated are called with
+ * the lock of ready/lock.h held. Sockets are known by their key (tdi_fd_key): a registration may be under
+ * another number than the one that was written to.
  */
 #ifndef TUNDISH_PRELOAD_READY_WATCH_H
 #define TUNDISH_PRELOAD_READY_WATCH_H
@@ -45,7 +45,23 @@ bool tdi_watch_can_owe(uint64_t key);
 void tdi_watch_hide(uint64_t key, enum tdi_direction direction);
 void tdi_watch_show(uint64_t key, enum tdi_direction direction);
 
-/* The descriptor, a socket or an epoll, is closed in this process: its registrations are gone. */
+/*
+ * Before an exec all that is hidden of this socket is told to the kernel, for the program that may inherit
+ * the epoll; after one that failed it is hidden again.
+ */
+void tdi_watch_uncover(uint64_t key);
+void tdi_watch_cover(uint64_t key);
+
+/* In a forked child: shows what its parent hid and ended without showing. Whether to ask again. */
+bool tdi_watch_adopt(void);
+
+/*
+ * The descriptor, a socket or an epoll, is closed in this process: its registrations are gone, or another's.
+ */
 void tdi_watch_forget(int fd);
+
+/* An epoll was made, and a descriptor duplicated. These two take the lock themselves. */
+void tdi_watch_made(int epfd);
+void tdi_watch_duplicated(int from, int to);
 
 #endif

@@ -36,8 +36,19 @@ static inline const struct tdi_layout_record *tdi_config_record(const struct tdi
     return &file->record[current % TDI_LAYOUT_RECORDS];
 }
 
+/* Where 0 makes no sense: whoever asks for as much as there may be is to get somewhere. */
+static inline void tdi_config_clamp(struct tdi_config *out)
+{
+    out->spoilt = out->interval_us == 0 || out->refill == 0 || out->capacity == 0;
+    if (tdi_likely(!out->spoilt))
+        return;
+    out->interval_us += out->interval_us == 0;
+    out->refill += out->refill == 0;
+    out->capacity += out->capacity == 0;
+}
+
 /*
- * One attempt at a consistent copy; false if it was changing. In a spoilt file the numbers may be any, 0 too.
+ * One attempt at a consistent copy; false if it was changing. In a spoilt file the numbers may be any but 0.
  * A record is not written while it is current, and no word of the head comes twice.
  */
 static inline bool tdi_config_try_read(const struct tdi_layout *file, struct tdi_config *out)
@@ -49,6 +60,8 @@ static inline bool tdi_config_try_read(const struct tdi_layout *file, struct tdi
     out->interval_us = tdi_config_field(record, TDI_FIELD_INTERVAL_US);
     out->refill = (uint32_t)refill;
     out->flags = (uint32_t)(refill >> 32);
+    out->capacity = (uint32_t)tdi_config_field(record, TDI_FIELD_CAPACITY) & TDI_WORD_TOKENS;
+    tdi_config_clamp(out);
     bool stepped = out->flags & TUNDISH_STEPPED;
     out->units_per_interval = stepped ? 1 : out->refill;
     out->tokens_per_unit = stepped ? out->refill : 1;
@@ -56,7 +69,6 @@ static inline bool tdi_config_try_read(const struct tdi_layout *file, struct tdi
     out->carry = tdi_config_field(record, TDI_FIELD_CARRY);
     out->rate_fraction = tdi_config_field(record, TDI_FIELD_RATE_FRACTION) << TDI_FIELD_TAG_BITS;
     out->rate_whole = tdi_config_field(record, TDI_FIELD_RATE_WHOLE);
-    out->capacity = (uint32_t)tdi_config_field(record, TDI_FIELD_CAPACITY) & TDI_WORD_TOKENS;
     out->extra = (uint32_t)tdi_config_field(record, TDI_FIELD_EXTRA) & TDI_WORD_TOKENS;
     out->current = current;
     /* Keeps the loads above before the second look. */

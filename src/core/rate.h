@@ -26,7 +26,7 @@
 
 /* A configuration as the acquire path uses it, copied from a record of the mapped file. */
 struct tdi_config {
-    uint64_t interval_us; /* 0 only in a spoilt file, and so units_per_interval and refill */
+    uint64_t interval_us;
     uint64_t since_us;
     uint64_t carry;
     uint64_t rate_fraction; /* of units per us; 52 bits, in the high end */
@@ -37,6 +37,7 @@ struct tdi_config {
     uint32_t capacity;
     uint32_t extra;
     uint32_t flags;
+    bool spoilt;      /* the file says 0 where that makes no sense; here it is 1 */
     uint64_t current; /* the head's word that it was read under */
 };
 

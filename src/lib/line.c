@@ -183,16 +183,24 @@ static int sleep_cancellable(struct tdi_line *line, int cancel_state)
     return error;
 }
 
+/* A signal handler jumped out of a wait that was not asleep: the thread is to stay cancellable. */
+static void restore_cancel_state(void *argument)
+{
+    tdi_cancel_restore(*(const int *)argument);
+}
+
 int tdi_line_wait(struct tdi_line *line, uint64_t deadline_ns)
 {
-    int state, unused, error;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    int error;
+    int state = tdi_cancel_disable();
+    tdi_cleanup_push(restore_cancel_state, &state);
     do {
         error = tdi_line_poll(line, deadline_ns);
         if (error == -EINPROGRESS && sleep_cancellable(line, state) == -EINTR)
             error = -EINTR;
     } while (error == -EINPROGRESS);
-    pthread_setcancelstate(state, &unused);
+    tdi_cleanup_pop();
+    tdi_cancel_restore(state);
     return error;
 }
 

@@ -107,7 +107,8 @@ static int check_file(const struct tdi_layout *file)
     tdi_config_read(file, &config);
     if (tdi_bucket_stamp(file) >> STAMP_BITS != 0)
         return -EPROTO;
-    if (tdi_config_check(config.capacity, config.refill, config.interval_us, config.flags) != 0)
+    if (config.spoilt ||
+        tdi_config_check(config.capacity, config.refill, config.interval_us, config.flags) != 0)
         return -EPROTO;
     struct tdi_config again = config;
     tdi_config_prepare(&again);

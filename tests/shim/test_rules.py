@@ -90,6 +90,18 @@ def datagrams_of_one_socket():
     kit.check(found == [10, 5, 0, 0, "EAGAIN", "", "EAGAIN"], "each datagram goes by its own address", str(found))
 
 
+FALSE_ADDRESS = """
+ours, peer = pair()
+answer([room(lambda data: ours.sendto(data, ("127.0.0.9", 9)), 5),
+        room(lambda data: ours.sendmsg([data], [], 0, ("127.0.0.9", 9)))])
+"""
+
+
+def address_that_the_kernel_ignores():
+    found = kit.answer_of(FALSE_ADDRESS, DEST="127.0.0.1", **SMALL)
+    kit.check(found == [5, 5], "a connected stream goes by its peer, whatever address a send comes with", str(found))
+
+
 def programs():
     small = {"RATE": "1kB/d", "BURST": "1000"}
     words = {"BUCKET": "mine", "ONLY": "curl," + ME, **small, **second(BUCKET="other", ONLY="curl", **small)}
@@ -250,6 +262,25 @@ answer([send_all(), apart(send_all), apart(lambda: apart(send_all))])
 """
 
 
+NO_DESCRIPTORS = """
+import resource
+ours = datagram("127.0.0.5", 9)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+taken = []
+while not named(lambda: taken.append(os.dup(0))): pass
+passed = room(ours, 3)
+for fd in taken: os.close(fd)
+answer([passed, room(ours)])
+"""
+
+
+def keyed_without_a_descriptor_to_spare():
+    found = kit.answer_of(NO_DESCRIPTORS, BUCKET="late-%h", **SMALL)
+    tokens = left("late-127.0.0.5")
+    kit.check(found == [3, 10] and tokens == 0, "a bucket that could not be opened for want of descriptors is later",
+              f"{found} {tokens}")
+
+
 def keyed_by_process():
     for name in ("of-%p", "of-%h-%p"):
         found = kit.answer_of(FORKED, BUCKET=name, **SMALL)
@@ -281,8 +312,9 @@ def more_destinations_than_are_told_apart():
 
 if not kit.PRELOAD or not kit.TUNDISH:
     kit.skip("no preloaded library, or no program, was built")
-for part in (destinations, datagrams_of_one_socket, programs, calls, bytes_and_calls, up_and_down, keyed,
-             one_bucket_in_two_rules, bytes_and_calls_at_rates, keyed_by_process, more_destinations_than_are_told_apart):
+for part in (destinations, datagrams_of_one_socket, address_that_the_kernel_ignores, programs, calls,
+             bytes_and_calls, up_and_down, keyed, one_bucket_in_two_rules, bytes_and_calls_at_rates, keyed_by_process,
+             keyed_without_a_descriptor_to_spare, more_destinations_than_are_told_apart):
     if len(sys.argv) < 2 or part.__name__ in sys.argv[1:]:
         part()
 kit.finish()

@@ -132,7 +132,9 @@ START_TEST(who_starts_from_an_old_record_is_refused_and_changes_nothing)
 }
 END_TEST
 
-/* As when many change the configuration at once: one is first, and the others started from what it replaced. */
+/*
+ * As when many change the configuration at once: one is first, and the others started from what it replaced.
+ */
 START_TEST(however_many_come_too_late_the_record_in_force_stays)
 {
     for (unsigned late = 1; late < 5 * TDI_LAYOUT_RECORDS; late++) {
@@ -279,6 +281,25 @@ START_TEST(the_capacity_and_what_falls_due_in_10_ms_must_fit)
 }
 END_TEST
 
+/* Somebody scribbled zeroes over the fields one by one. */
+START_TEST(zeroes_in_a_spoilt_record_are_read_as_ones)
+{
+    struct tdi_config want = some_config(0), read;
+    struct tdi_clock_base base = some_base();
+    struct tdi_layout *file = unit_file(&want, 0);
+    const enum tdi_layout_field fields[] = {TDI_FIELD_CAPACITY, TDI_FIELD_REFILL, TDI_FIELD_INTERVAL_US};
+    tdi_config_init(file, &want, &base);
+    tdi_config_read(file, &read);
+    ck_assert(!read.spoilt);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        atomic_store(&file->record[0].field[fields[i]], 0);
+        tdi_config_read(file, &read);
+        ck_assert(read.spoilt && read.capacity > 0 && read.refill > 0 && read.interval_us > 0);
+        ck_assert(read.units_per_interval > 0 && read.tokens_per_unit > 0);
+    }
+}
+END_TEST
+
 static Suite *config(void)
 {
     Suite *suite = suite_create("config");
@@ -291,6 +312,8 @@ static Suite *config(void)
     TCase *deaths = unit_case(suite, "deaths");
     tcase_add_test(deaths, writers_stopped_half_way_never_harm_whether_they_go_on_or_not);
     tcase_add_test(deaths, changes_go_on_after_any_number_of_writers_killed_at_once);
+    TCase *spoilt = unit_case(suite, "spoilt");
+    tcase_add_test(spoilt, zeroes_in_a_spoilt_record_are_read_as_ones);
     TCase *bounds = unit_case(suite, "bounds");
     tcase_add_test(bounds, each_field_has_its_bounds);
     tcase_add_test(bounds, the_capacity_and_what_falls_due_in_10_ms_must_fit);
