@@ -18,7 +18,7 @@
 
 #define PIECE_US 20000
 #define SHORT_NS 25000000UL
-#define PIECE_LEAST 32768 /* a smaller share of a crowd's piece costs more in wakes than it is fairer */
+#define PIECE_LEAST 131072 /* a smaller share of a crowd's piece costs more in wakes than it is fairer */
 
 struct supply {
     uint32_t capacity;  /* the smallest */
@@ -198,8 +198,8 @@ static int stand_in_line(struct tdi_wait *wait, uint32_t n)
 
 static uint32_t portion_of(const struct supply *supply)
 {
-    uint32_t shared = most(supply->piece / (1 + supply->waiting), least(supply->piece, PIECE_LEAST));
-    return least(shared, supply->capacity);
+    uint32_t decent = least(supply->piece - supply->piece / 4, PIECE_LEAST);
+    return least(most(supply->piece / (1 + supply->waiting), decent), supply->capacity);
 }
 
 uint32_t tdi_wait_worth(const struct tdi_wait *wait, uint32_t n)

@@ -47,7 +47,7 @@ def programs_that_exec_each_other_stay_limited(t):
     t.arrived(sink)
 
 
-@kit.case("curl", "xargs", size=300_000, burst=BURST)
+@kit.case("curl", "xargs", size=300_000, burst=BURST, starts=10)
 def ten_children_two_at_a_time_share_a_bucket(t):
     t.meter.expect(10 * t.size)
     sink = t.sink(uploads=10)
