@@ -88,9 +88,10 @@ tundish run -b slow --calls connect -- \
     bash -c 'for i in 1 2 3; do bash -c "exec 3<> /dev/tcp/127.0.0.1/1"; done'
 same "$(value available slow)" 6 'tokens after three connects'
 
-# A run that is over for its command but not for a child of it, which is nobody's but by fork, is not swept.
+# A run that is over for its command but not for a child of it, which is nobody's but by fork, is not swept. The
+# command waits for the child to run: until then nothing tells of it.
 left=$({
-    "$bin" run --rate 5/s -- bash -c '(sleep 0.7; exec bash -c :) &'
+    "$bin" run --rate 5/s -- bash -c '(: > "$0"; sleep 0.7; exec bash -c :) & until [ -e "$0" ]; do :; done' "$work/is-there"
     "$bin" run --rate 1/s -- true
     sleep 1.5
 } 2>&1)
