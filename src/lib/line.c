@@ -170,9 +170,11 @@ static int sleep_cancellable(struct tdi_line *line, int cancel_state)
     bool lax = sleep.slack_ns > SLACK_NS;
     if (lax)
         tdi_futex_set_slack(SLACK_NS);
-    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &sleep.cancel_type);
+    /* In this order: glibc's setcancelstate forgets PTHREAD_CANCELED where the type is asynchronous already. */
+    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &sleep.cancel_type);
     tdi_cleanup_push(abandon, &sleep);
     pthread_setcancelstate(cancel_state, &unused);
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &unused);
     error =
         line->mask ? tdi_futex_sleep_with_mask(&until, line->mask) : tdi_futex_wait(bell, expected, &until);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);

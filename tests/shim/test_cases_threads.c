@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -143,6 +145,29 @@ static void skip_if_unwinding_is_an_error(void)
 #endif
 }
 
+static atomic_bool is_cancelled;
+
+static void *read_once_cancelled(void *fd)
+{
+    while (!atomic_load(&is_cancelled))
+        ;
+    return read_some(fd);
+}
+
+/* As in the case below if the thread is looking, and not asleep, just when it is cancelled. */
+static void reader_cancelled_before_it_waits_is_told_so(void)
+{
+    int ends[2];
+    void *result;
+    skip_if_unwinding_is_an_error();
+    EXPECT(peer_pair(ends) == 0 && peer_put(ends[1], bytes, 3000) == 0, "no pair");
+    EXPECT(read(ends[0], bytes, 1500) == 1500, "errno %d", errno);
+    pthread_t thread = started(read_once_cancelled, &ends[0]);
+    EXPECT(pthread_cancel(thread) == 0, "cancel");
+    atomic_store(&is_cancelled, true);
+    EXPECT(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED, "it was not cancelled");
+}
+
 static void cancelled_reader_leaves_its_debt_to_the_next(void)
 {
     int ends[2];
@@ -266,6 +291,7 @@ static void new_rate_reaches_a_waiting_connect(void)
 static const struct guest_case cases[] = {
     GUEST_CASE(children_of_a_threaded_program_write, "TUNDISH_RATE=200kB/s", "TUNDISH_BURST=1kB"),
     GUEST_CASE(vforked_child_does_not_disturb_its_parents_descriptors, GUEST_SLOW),
+    GUEST_CASE(reader_cancelled_before_it_waits_is_told_so, GUEST_SLOW, "TUNDISH_CALLS=down"),
     GUEST_CASE(cancelled_reader_leaves_its_debt_to_the_next, GUEST_SLOW, "TUNDISH_CALLS=down"),
     GUEST_CASE(cancelled_connect_of_a_non_blocking_socket_leaves_the_line, HOURLY),
     GUEST_CASE(new_rate_reaches_a_waiting_write, GUEST_SLOW),
