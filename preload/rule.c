@@ -151,13 +151,30 @@ void tdi_rules_report(void)
                  some_late ? tdi_decimal(late, atomic_load(&tdi_tally.late)) : "");
 }
 
-void tdi_rules_leave(void)
+static void with_each_bucket(void (*act)(struct tundish *bucket))
 {
     const struct tdi_rules *r = tdi_rules();
     for (uint32_t k = 0; r != NULL && k < r->count; k++)
         for (uint32_t i = 0; i < r->rule[k].buckets; i++)
             if (r->rule[k].bucket[i] != NULL)
-                tdi_handle_leave(r->rule[k].bucket[i]);
+                act(r->rule[k].bucket[i]);
+}
+
+void tdi_rules_forking(void)
+{
+    with_each_bucket(tdi_handle_forking);
+}
+
+void tdi_rules_leave(void)
+{
+    with_each_bucket(tdi_handle_leave);
+}
+
+/* The child lists itself, but perhaps not before we are gone. */
+static void before_fork(void)
+{
+    tdi_rules_forking();
+    tdi_ready_lock_before_fork();
 }
 
 void tdi_rules_open(int argc, char *const *argv, char *const *environ_words)
@@ -175,7 +192,7 @@ void tdi_rules_open(int argc, char *const *argv, char *const *environ_words)
     if (error < 0)
         tdi_rules_give_up(why, "", "");
     if (error == 0 && tdi_open_rules(&rules))
-        (void)pthread_atfork(tdi_ready_lock_before_fork, tdi_ready_unlock_after_fork, after_fork_in_child);
+        (void)pthread_atfork(before_fork, tdi_ready_unlock_after_fork, after_fork_in_child);
     if (rules.count == 0 && !rules.broken)
         return;
     tdi_known_own();

@@ -85,6 +85,12 @@ void tdi_rules_give_up(const char *subject, const char *reason, const char *more
 /* The line at the end, if it was asked for. */
 void tdi_rules_report(void);
 
+/*
+ * A process is about to be made that will use the buckets and is not listed yet: they are kept for it.
+ * Signal-safe; also for a child that lives in its parent's memory and is about to execute.
+ */
+void tdi_rules_forking(void);
+
 /* The process ends: its buckets need not look for it any more. Calls may still come. */
 void tdi_rules_leave(void);
 

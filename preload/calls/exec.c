@@ -63,6 +63,8 @@ static int real_execveat(const void *arguments, char *const *envp)
 static int leave(const struct program *program, char *const *envp, tdi_heritage_fn *real)
 {
     tdi_ready_before_exec();
+    if (!tdi_known_is_ours()) /* of vfork: not listed before its program begins, when its parent may be gone */
+        tdi_rules_forking();
     int result = tdi_heritage_hand_on(envp, real, program);
     tdi_ready_after_exec();
     return result;

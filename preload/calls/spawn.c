@@ -32,6 +32,7 @@ TDI_WRAPPER int posix_spawn(pid_t *restrict pid, const char *restrict path,
                             char *const envp[restrict])
 {
     struct program program = {pid, path, actions, attributes, argv};
+    tdi_rules_forking();
     return tdi_heritage_hand_on(envp, real_posix_spawn, &program);
 }
 
@@ -41,5 +42,6 @@ TDI_WRAPPER int posix_spawnp(pid_t *restrict pid, const char *restrict file,
                              char *const envp[restrict])
 {
     struct program program = {pid, file, actions, attributes, argv};
+    tdi_rules_forking();
     return tdi_heritage_hand_on(envp, real_posix_spawnp, &program);
 }

@@ -52,9 +52,10 @@ int tdi_instance_enter(struct tdi_layout *file, const struct tdi_identity *who, 
 void tdi_instance_leave(struct tdi_layout *file, const struct tdi_instance *instance)
 {
     uint64_t expected = instance->owner;
+    /* Release pairs with the acquire in tdi_instance_get: who finds nobody here sees that we forked. */
     if (expected != 0)
         atomic_compare_exchange_strong_explicit(&file->instance[instance->index % TDI_LAYOUT_INSTANCES].owner,
-                                                &expected, 0, memory_order_relaxed, memory_order_relaxed);
+                                                &expected, 0, memory_order_release, memory_order_relaxed);
 }
 
 bool tdi_instance_get(const struct tdi_layout *file, uint32_t index, struct tdi_instance *out,
@@ -88,6 +89,25 @@ uint32_t tdi_instance_count(const struct tdi_layout *file)
     for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
         taken += atomic_load_explicit(&file->instance[i].owner, memory_order_relaxed) != 0;
     return taken;
+}
+
+/* One time for all who fork, the latest: it outlives their entries, and is there for those without one. */
+void tdi_instance_note_fork(struct tdi_layout *file, uint64_t now_us)
+{
+    uint64_t forked_us = atomic_load_explicit(&file->identity.forked_us, memory_order_relaxed);
+    now_us += now_us == 0;
+    while (forked_us - now_us > TDI_INSTANCE_FORK_US && /* earlier, or too far ahead to be true */
+           !atomic_compare_exchange_weak_explicit(&file->identity.forked_us, &forked_us, now_us,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+/* A little ahead is somebody who read the clock after us. */
+bool tdi_instance_forked_lately(const struct tdi_layout *file, uint64_t now_us)
+{
+    uint64_t forked_us = atomic_load_explicit(&file->identity.forked_us, memory_order_relaxed);
+    uint64_t apart_us = forked_us > now_us ? forked_us - now_us : now_us - forked_us;
+    return forked_us != 0 && apart_us < TDI_INSTANCE_FORK_US;
 }
 
 void tdi_instance_count_unlisted(struct tdi_layout *file)

@@ -35,6 +35,15 @@ bool tdi_instance_get(const struct tdi_layout *file, uint32_t index, struct tdi_
 /* Entries taken; those of killed processes count until somebody clears them. */
 uint32_t tdi_instance_count(const struct tdi_layout *file);
 
+/*
+ * A process that has the file open is about to make another, which is not listed before it has run a little;
+ * its parent may be gone by then. For TDI_INSTANCE_FORK_US it is to be reckoned with. A time that lies further
+ * ahead than that was left by an earlier boot or is a lie, and counts for nothing.
+ */
+#define TDI_INSTANCE_FORK_US UINT64_C(5000000)
+void tdi_instance_note_fork(struct tdi_layout *file, uint64_t now_us);
+bool tdi_instance_forked_lately(const struct tdi_layout *file, uint64_t now_us);
+
 /* Counts a handle that found no entry. */
 void tdi_instance_count_unlisted(struct tdi_layout *file);
 uint32_t tdi_instance_unlisted(const struct tdi_layout *file);

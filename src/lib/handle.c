@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "core/config.h"
 #include "lib/repair.h"
 #include "plat/file.h"
 
@@ -81,6 +82,31 @@ uint32_t tdi_handle_count_live(const struct tdi_layout *file)
         if (tdi_instance_get(file, i, &instance, &who) && tdi_proc_may_live(&who, &self))
             live++;
     return live;
+}
+
+void tdi_handle_forking(struct tundish *bucket)
+{
+    tdi_instance_note_fork(bucket->file, tdi_handle_now_us(bucket));
+}
+
+/* Whoever used the bucket in another boot of the machine is gone. Where one of the two is unknown, it is this. */
+static bool is_other_boot(const struct tdi_clock_base *base)
+{
+    uint64_t boot[2];
+    tdi_proc_boot_id(boot);
+    bool known = (base->boot_id[0] | base->boot_id[1]) != 0 && (boot[0] | boot[1]) != 0;
+    return known && (base->boot_id[0] != boot[0] || base->boot_id[1] != boot[1]);
+}
+
+bool tdi_handle_forked_lately(const struct tdi_layout *file)
+{
+    struct tdi_clock_base base;
+    tdi_config_read_base(file, &base);
+    if (is_other_boot(&base))
+        return false;
+    if (!tdi_proc_boottime_offset_known())
+        return true; /* the bucket's time cannot be told here */
+    return tdi_instance_forked_lately(file, tdi_handle_shift(base.shift_us, tdi_clock_now_ns()));
 }
 
 static bool is_same_process(const struct tdi_identity *a, const struct tdi_identity *b)

@@ -4,6 +4,7 @@
 #define TUNDISH_LIB_HANDLE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <tundish/tundish.h>
 
@@ -41,6 +42,16 @@ void tdi_handle_list(struct tundish *bucket, const struct tdi_instance *instance
 /* Entries whose processes may live. */
 uint32_t tdi_handle_count_live(const struct tdi_layout *file);
 
+/*
+ * Before a call that makes a process which has, or will open, this bucket: keeps the bucket from being swept
+ * until the child has listed itself, should this process end first. Any thread, signal-safe; also in a child
+ * that lives in its parent's memory.
+ */
+void tdi_handle_forking(struct tundish *bucket);
+
+/* Whether somebody may be using the file who is not listed yet. Asked after the living were counted. */
+bool tdi_handle_forked_lately(const struct tdi_layout *file);
+
 /* Processes that may live and have the bucket open, without the calling one. */
 uint32_t tdi_handle_count_others(const struct tundish *bucket);
 
@@ -60,10 +71,16 @@ static inline void tdi_handle_enter(struct tundish *bucket)
 /* The calling process, as the file's table has it. */
 void tdi_handle_identify(const struct tundish *bucket, struct tdi_identity *out);
 
+/* From the machine's boot time to a bucket's. */
+static inline uint64_t tdi_handle_shift(int64_t shift_us, uint64_t ns)
+{
+    int64_t us = (int64_t)(ns / TDI_NS_PER_US) + shift_us;
+    return us > 0 ? (uint64_t)us : 0;
+}
+
 static inline uint64_t tdi_handle_us(const struct tundish *bucket, uint64_t ns)
 {
-    int64_t us = (int64_t)(ns / TDI_NS_PER_US) + bucket->shift_us;
-    return us > 0 ? (uint64_t)us : 0;
+    return tdi_handle_shift(bucket->shift_us, ns);
 }
 
 /* Bucket time now. */

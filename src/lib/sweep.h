@@ -7,7 +7,8 @@
 
 /*
  * Removes the buckets `run-*` of the default directory that no living process has open: the number removed,
- * or a negative errno. One sweeper at a time; a second one removes nothing.
+ * or a negative errno. One sweeper at a time; a second one removes nothing. What a sweeper that was killed had
+ * in hand is removed, or gets its name back.
  */
 int tdi_sweep(void);
 

@@ -260,32 +260,11 @@ int tdi_file_unlink(const char *path)
     return error;
 }
 
-static int move_aside(const char *path, char *aside)
+int tdi_file_move(const char *from, const char *to)
 {
-    size_t len = strlen(path);
-    const char *slash = strrchr(path, '/');
-    size_t stem = slash ? (size_t)(slash - path) + 1 : 0;
-    if (len + 32 > PATH_MAX)
-        return -ENAMETOOLONG;
-    memcpy(aside, path, stem);
-    stpcpy(aside + stem, ".swept-");
-    append_number(aside + strlen(aside), tdi_proc_pid());
-    return syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, aside, RENAME_NOREPLACE) == 0 ? 0 : last_error();
-}
-
-/* A name cannot be removed on condition, but moved to where nobody else looks, and looked at there. */
-int tdi_file_unlink_this(const char *path, const struct tdi_file_facts *facts)
-{
-    char aside[PATH_MAX];
-    struct stat st;
     int saved = errno;
-    int error = move_aside(path, aside);
-    if (!error && (lstat(aside, &st) != 0 || st.st_ino != facts->inode || st.st_dev != facts->device)) {
-        syscall(SYS_renameat2, AT_FDCWD, aside, AT_FDCWD, path, RENAME_NOREPLACE);
-        error = -ESTALE;
-    }
-    if (!error && unlink(aside) != 0)
-        error = last_error();
+    int error =
+        syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0 ? 0 : last_error();
     errno = saved;
     return error;
 }

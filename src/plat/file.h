@@ -44,8 +44,8 @@ void tdi_file_unmap(void *map, size_t size);
 int tdi_file_sync(void *map, size_t size);
 int tdi_file_unlink(const char *path);
 
-/* Removes the name if it still is that file's, else leaves it: -ESTALE. */
-int tdi_file_unlink_this(const char *path, const struct tdi_file_facts *facts);
+/* Gives the file another name. -EEXIST if there is something at `to`, which then stays. */
+int tdi_file_move(const char *from, const char *to);
 
 /* 0 for a directory of our own that nobody else may write to, else -EACCES; made (0700) if asked and missing.
  */

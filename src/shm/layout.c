@@ -32,7 +32,7 @@ const struct tdi_layout_fact tdi_layout_facts[] = {
     AT(tdi_layout_identity, fingerprint),
     AT(tdi_layout_identity, version),
     AT(tdi_layout_identity, size),
-    AT(tdi_layout_identity, created_us),
+    AT(tdi_layout_identity, forked_us),
     SIZE(tdi_layout_head),
     AT(tdi_layout_head, hint_us),
     AT(tdi_layout_head, current),

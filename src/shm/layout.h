@@ -22,13 +22,13 @@
 
 #define TDI_ON_ITS_OWN_LINE _Alignas(TDI_LINE_SIZE)
 
-/* Written before the file has a name, never after. */
+/* Written before the file has a name, and but for the last never after. */
 struct tdi_layout_identity {
     uint64_t magic;
     uint64_t fingerprint;
     uint32_t version;
     uint32_t size;
-    uint64_t created_us; /* bucket time, 0 but for the future */
+    _Atomic(uint64_t) forked_us; /* when somebody last forked, bucket time; 0 never: see core/instance */
 };
 
 /*
