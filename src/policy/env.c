@@ -29,11 +29,10 @@ static const char *const words[TDI_WORDS] = {
     [TDI_WORD_INHERIT] = "INHERIT",
     [TDI_WORD_VERBOSE] = "VERBOSE",
     [TDI_WORD_OFF] = "OFF",
-    [TDI_WORD_CONFIG] = "CONFIG",
 };
 
-/* Where buckets are: for the library, not a setting of a rule. */
-static const char place[] = "DIR";
+/* Not settings of a rule: where buckets are, the configuration file, and what the launcher notes. */
+static const char *const others[] = {"DIR", "CONFIG", "RUN", "RELAUNCHED"};
 
 void tdi_reading_name(const struct tdi_reading *r, enum tdi_word word, char name[TDI_WORD_NAME])
 {
@@ -77,6 +76,14 @@ static uint32_t take_number(const char **name, size_t *len)
     return number;
 }
 
+static bool is_other(const char *name, size_t len)
+{
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (tdi_item_is(name, len, others[i]))
+            return true;
+    return false;
+}
+
 static void find_word(struct tdi_reading *r, const char *setting)
 {
     const char *name = setting + sizeof prefix - 1;
@@ -93,7 +100,7 @@ static void find_word(struct tdi_reading *r, const char *setting)
         const char **value = &r->value[number - 1][i];
         if (*value == NULL) /* the first one counts, as for getenv */
             *value = equals + 1;
-    } else if (number > 1 || !tdi_item_is(name, len, place)) {
+    } else if (number > 1 || !is_other(name, len)) {
         r->stranger = setting;
     }
 }
@@ -142,8 +149,6 @@ static void read_inherit(struct tdi_reading *r)
 
 static void refuse_strangers(struct tdi_reading *r)
 {
-    if (tdi_reading_value(r, TDI_WORD_CONFIG) != NULL)
-        tdi_reading_complain(r, TDI_WORD_CONFIG, "is not in this version", "");
     if (r->stranger == NULL || r->failed)
         return;
     r->failed = true;
@@ -176,7 +181,8 @@ int tdi_policy_from_environ(struct tdi_policy *out, char *const *environ_words, 
     memset(out, 0, sizeof *out);
     find_words(r, environ_words);
     bool off = read_flag(r, TDI_WORD_OFF);
-    if (off && !r->failed)
+    out->off = off && !r->failed;
+    if (out->off)
         return 0;
     out->verbose = read_flag(r, TDI_WORD_VERBOSE);
     read_on_error(r);

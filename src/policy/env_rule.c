@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The words of one rule. */
-#include <errno.h>
 #include <string.h>
 
-#include "policy/dest.h"
 #include "policy/env.h"
 #include "policy/reading.h"
-
-static bool is_listed(const char *list, const char *program)
-{
-    const char *item;
-    size_t len;
-    while (tdi_list_next(&list, &item, &len))
-        if (tdi_item_is(item, len, program))
-            return true;
-    return false;
-}
+#include "policy/value.h"
 
 static bool limits_something(const struct tdi_reading *r)
 {
@@ -26,8 +15,17 @@ bool tdi_reading_is_for_us(const struct tdi_reading *r)
 {
     const char *only = tdi_reading_value(r, TDI_WORD_ONLY);
     const char *skip = tdi_reading_value(r, TDI_WORD_SKIP);
-    return limits_something(r) && (only == NULL || is_listed(only, r->program)) &&
-           (skip == NULL || !is_listed(skip, r->program));
+    return limits_something(r) && (only == NULL || tdi_value_lists(only, r->program)) &&
+           (skip == NULL || !tdi_value_lists(skip, r->program));
+}
+
+static void complain_of_calls(struct tdi_reading *r)
+{
+    char calls[256];
+    struct tdi_text list;
+    tdi_text_start(&list, calls, sizeof calls);
+    tdi_names_add_calls(&list);
+    tdi_reading_complain(r, TDI_WORD_CALLS, "is a list of ", calls);
 }
 
 static void read_calls(struct tdi_reading *r, struct tdi_policy_rule *rule)
@@ -39,39 +37,16 @@ static void read_calls(struct tdi_reading *r, struct tdi_policy_rule *rule)
         uint32_t calls = tdi_names_call(item, len);
         rule->calls |= calls;
         if (calls == 0)
-            tdi_reading_complain(
-                r, TDI_WORD_CALLS,
-                "is a list of up, down, connect, write, writev, pwrite, pwritev, send, sendto, sendmsg, "
-                "sendmmsg, sendfile, splice, copy_file_range, read, readv, pread, preadv, recv, recvfrom, ",
-                "recvmsg, recvmmsg");
+            complain_of_calls(r);
     }
 }
 
 static void read_when_empty(struct tdi_reading *r, struct tdi_policy_rule *rule)
 {
-    static const char *const manners[] = {
-        [TDI_EMPTY_WAIT] = "wait", [TDI_EMPTY_DROP] = "drop", [TDI_EMPTY_OBSERVE] = "observe"};
     const char *value = tdi_reading_value(r, TDI_WORD_WHEN_EMPTY);
-    if (value == NULL)
-        return;
-    for (size_t i = 0; i < sizeof manners / sizeof *manners; i++)
-        if (manners[i] != NULL && strcmp(value, manners[i]) == 0) {
-            rule->when_empty = (enum tdi_when_empty)i;
-            return;
-        }
-    if (strncmp(value, "refuse", 6) != 0 || (value[6] != '\0' && value[6] != ':')) {
-        tdi_reading_complain(r, TDI_WORD_WHEN_EMPTY, "is wait, refuse, refuse:ERRNO, drop or observe", "");
-        return;
-    }
-    rule->when_empty = TDI_EMPTY_REFUSE;
-    if (value[6] == '\0')
-        return;
-    rule->refuse_errno = tdi_names_errno(value + 7);
-    if (rule->refuse_errno == 0)
-        tdi_reading_complain(
-            r, TDI_WORD_WHEN_EMPTY,
-            "an error is named as in errno(3): EAGAIN, ECONNREFUSED, EACCES, ETIMEDOUT, ENOBUFS",
-            " and the like");
+    const char *why = "";
+    if (value != NULL && tdi_value_when_empty(value, rule, &why) < 0)
+        tdi_reading_complain(r, TDI_WORD_WHEN_EMPTY, why, "");
 }
 
 static void read_max_wait(struct tdi_reading *r, struct tdi_policy_rule *rule)
@@ -85,54 +60,22 @@ static void read_max_wait(struct tdi_reading *r, struct tdi_policy_rule *rule)
 static void read_dests(struct tdi_reading *r, struct tdi_policy_rule *rule)
 {
     struct tdi_policy *policy = r->policy;
-    const char *rest = tdi_reading_value(r, TDI_WORD_DEST);
-    const char *item;
-    size_t len;
+    const char *list = tdi_reading_value(r, TDI_WORD_DEST);
+    char why[256];
     rule->dest = policy->dests;
-    while (tdi_list_next(&rest, &item, &len)) {
-        struct tdi_dest dest[2];
-        char why[256];
-        int count = tdi_dest_parse(item, len, dest, why, sizeof why);
-        if (count < 0) {
-            tdi_reading_complain(r, TDI_WORD_DEST, why, "");
-            continue;
-        }
-        if (policy->dests + (uint32_t)count > TDI_POLICY_DESTS) {
-            tdi_reading_complain(r, TDI_WORD_DEST, "more than 64 destinations", "");
-            return;
-        }
-        memcpy(&policy->dest[policy->dests], dest, (size_t)count * sizeof *dest);
-        policy->dests += (uint32_t)count;
-        rule->dests += (uint32_t)count;
-    }
-}
-
-/* What nobody expands must not turn into a file name with a percent sign. */
-static bool check_name(struct tdi_reading *r, const char *name, size_t len)
-{
-    if (len == 0) {
-        tdi_reading_complain(r, TDI_WORD_BUCKET, "an empty bucket name", "");
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (name[i] != '%')
-            continue;
-        char c = ++i < len ? name[i] : '\0';
-        if (c == '\0' || strchr("punhP%", c) == NULL) {
-            tdi_reading_complain(r, TDI_WORD_BUCKET,
-                                 "after % comes p (process), u (user), n (program), h (destination), ",
-                                 "P (its port) or another %");
-            return false;
-        }
-    }
-    return true;
+    if (tdi_value_dests(list, policy->dest, TDI_POLICY_DESTS, &policy->dests, why, sizeof why) < 0)
+        tdi_reading_complain(r, TDI_WORD_DEST, why, "");
+    rule->dests = policy->dests - rule->dest;
 }
 
 static bool add_name(struct tdi_reading *r, struct tdi_policy_rule *rule, const char *name, size_t len)
 {
     struct tdi_policy *policy = r->policy;
-    if (!check_name(r, name, len))
+    const char *why = "";
+    if (tdi_value_bucket(name, len, &why) < 0) {
+        tdi_reading_complain(r, TDI_WORD_BUCKET, why, "");
         return false;
+    }
     if (rule->buckets == TDI_POLICY_BUCKETS) {
         tdi_reading_complain(r, TDI_WORD_BUCKET, "more than 8 buckets", "");
         return false;
@@ -160,14 +103,9 @@ static void read_buckets(struct tdi_reading *r, struct tdi_policy_rule *rule)
 static void read_count(struct tdi_reading *r, struct tdi_policy_rule *rule)
 {
     const char *value = tdi_reading_value(r, TDI_WORD_COUNT);
-    if (value == NULL)
-        return;
-    if (strcmp(value, "bytes") == 0)
-        rule->count = TDI_COUNT_BYTES;
-    else if (strcmp(value, "calls") == 0)
-        rule->count = TDI_COUNT_CALLS;
-    else
-        tdi_reading_complain(r, TDI_WORD_COUNT, "is bytes or calls", "");
+    const char *why = "";
+    if (value != NULL && tdi_value_count(value, &rule->count, &why) < 0)
+        tdi_reading_complain(r, TDI_WORD_COUNT, why, "");
 }
 
 /* The reason, and the name of another word of the rule with what follows it. */
@@ -206,13 +144,10 @@ static void read_rate(struct tdi_reading *r, struct tdi_policy_rule *rule)
         tdi_reading_complain(r, TDI_WORD_RATE, why, "");
         return;
     }
-    if (rule->rate.bytes && rule->count == TDI_COUNT_CALLS) {
+    if (!tdi_value_settle(rule)) {
         complain_of_other(r, TDI_WORD_RATE, "is in bytes, but ", TDI_WORD_COUNT, "=calls");
         return;
     }
-    if (rule->count == TDI_COUNT_BY_BUCKET)
-        rule->count = rule->rate.bytes ? TDI_COUNT_BYTES : TDI_COUNT_CALLS;
-    rule->rate.bytes = rule->count == TDI_COUNT_BYTES;
     rule->has_rate = true;
     read_burst(r, rule);
 }
@@ -220,6 +155,7 @@ static void read_rate(struct tdi_reading *r, struct tdi_policy_rule *rule)
 void tdi_reading_rule(struct tdi_reading *r, struct tdi_policy_rule *rule)
 {
     rule->number = r->number;
+    rule->named = tdi_reading_value(r, TDI_WORD_ONLY) != NULL;
     rule->max_wait_ns = UINT64_MAX;
     read_calls(r, rule);
     read_dests(r, rule);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Names of calls and of errors. */
+#include "policy/names.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "policy/env.h"
-#include "policy/reading.h"
+#include "policy/policy.h"
 
 static const struct {
     const char *name;
@@ -56,6 +57,14 @@ static const struct {
     {"EIO", EIO},
     {"ENOSPC", ENOSPC},
     {"EDQUOT", EDQUOT},
+    {"EMFILE", EMFILE},
+    {"ENFILE", ENFILE},
+    {"EROFS", EROFS},
+    {"ENOENT", ENOENT},
+    {"EINVAL", EINVAL},
+    {"ECANCELED", ECANCELED},
+    {"ENOTSUP", ENOTSUP},
+    {"ENOSYS", ENOSYS},
 };
 
 uint32_t tdi_names_call(const char *item, size_t len)
@@ -66,10 +75,26 @@ uint32_t tdi_names_call(const char *item, size_t len)
     return 0;
 }
 
+void tdi_names_add_calls(struct tdi_text *line)
+{
+    for (size_t i = 0; i < sizeof call_names / sizeof *call_names; i++) {
+        tdi_text_add(line, i > 0 ? ", " : "");
+        tdi_text_add(line, call_names[i].name);
+    }
+}
+
 int tdi_names_errno(const char *name)
 {
     for (size_t i = 0; i < sizeof errno_names / sizeof *errno_names; i++)
         if (strcmp(name, errno_names[i].name) == 0)
             return errno_names[i].error;
     return 0;
+}
+
+const char *tdi_names_errno_name(int error)
+{
+    for (size_t i = 0; i < sizeof errno_names / sizeof *errno_names; i++)
+        if (errno_names[i].error == error)
+            return errno_names[i].name;
+    return NULL;
 }

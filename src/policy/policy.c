@@ -13,7 +13,7 @@ const char *tdi_policy_bucket(const struct tdi_policy *policy, const struct tdi_
 
 uint32_t tdi_policy_calls(const struct tdi_policy_rule *rule, bool bytes)
 {
-    if (rule->calls != 0)
+    if (rule->calls != 0 || rule->hooks != 0)
         return rule->calls;
     return bytes ? TDI_CALLS_UP : TDI_CALL_CONNECT;
 }

@@ -85,13 +85,16 @@ struct tdi_dest {
 };
 
 struct tdi_policy_rule {
-    uint32_t number;      /* as its words are written: 1 for TUNDISH_RATE, 2 for TUNDISH_2_RATE */
-    bool has_rate;        /* `rate` and `burst` are set */
-    bool has_burst;       /* `burst` came from the user, not from the default */
-    uint32_t burst;       /* capacity in tokens */
+    uint32_t number; /* as its words are written: 1 for TUNDISH_RATE, 2 for TUNDISH_2_RATE; 0: see name */
+    uint16_t name;   /* of a rule of a configuration file, an offset into text */
+    bool named;      /* it says which programs it is for */
+    bool has_rate;   /* `rate` and `burst` are set */
+    bool has_burst;  /* `burst` came from the user, not from the default */
+    uint32_t burst;  /* capacity in tokens */
     struct tdi_rate rate; /* with no bucket: a quota of this process; with buckets: to create them with */
     enum tdi_count count; /* what a token is */
-    uint32_t calls;       /* TDI_CALL_ bits; 0: by what a token turns out to be, tdi_policy_calls */
+    uint32_t calls; /* TDI_CALL_ bits; 0 without hooks: by what a token turns out to be, tdi_policy_calls */
+    uint32_t hooks; /* a bit for each [hook] section of the configuration file that it names */
     enum tdi_when_empty when_empty;
     int refuse_errno;                    /* 0: the call's own default */
     uint64_t max_wait_ns;                /* UINT64_MAX: no limit */
@@ -103,6 +106,7 @@ struct tdi_policy_rule {
 
 struct tdi_policy {
     bool applies; /* this program has a rule: a bucket or a rate, not switched off, not left out */
+    bool off;     /* the user wants none of it */
     bool verbose; /* a line at start and end */
     bool fail;    /* a rule that cannot be obeyed makes its calls fail, else they pass */
     enum tdi_inherit inherit;

@@ -7,6 +7,7 @@
 #ifndef TUNDISH_POLICY_READING_H
 #define TUNDISH_POLICY_READING_H
 
+#include "policy/names.h"
 #include "policy/policy.h"
 
 enum tdi_word {
@@ -25,7 +26,6 @@ enum tdi_word {
     TDI_WORD_INHERIT,
     TDI_WORD_VERBOSE,
     TDI_WORD_OFF,
-    TDI_WORD_CONFIG,
     TDI_WORDS,
 };
 
@@ -60,13 +60,5 @@ void tdi_reading_rule(struct tdi_reading *r, struct tdi_policy_rule *rule);
 
 /* A setting without anything to limit is a mistake; a preloaded library without any setting is at rest. */
 void tdi_reading_refuse_idle(struct tdi_reading *r);
-
-/* names.c: tables. */
-
-/* The TDI_CALL_ bits of a call or a group of them, 0 if nobody knows it. */
-uint32_t tdi_names_call(const char *item, size_t len);
-
-/* The number of "ECONNREFUSED" and the like, 0 if it is none that a call could be refused with. */
-int tdi_names_errno(const char *name);
 
 #endif

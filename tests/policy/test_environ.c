@@ -51,6 +51,7 @@ static void add_rule(FILE *out, const struct tdi_policy_rule *rule)
     add_calls(out, rule->calls);
     if (rule->dests > 0)
         fprintf(out, " to %u", rule->dests);
+    fputs(rule->named ? " named" : "", out);
     fputs(manners[rule->when_empty], out);
     if (rule->refuse_errno != 0)
         fprintf(out, " errno %d", rule->refuse_errno);
@@ -110,7 +111,7 @@ static void answer_environ(const char *text, char answer[CASES_TEXT])
     else if (policy.applies)
         describe(answer);
     else
-        snprintf(answer, CASES_TEXT, "rests");
+        snprintf(answer, CASES_TEXT, policy.off ? "off" : "rests");
 }
 
 START_TEST(rules_are_read_as_the_cases_say)
