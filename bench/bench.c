@@ -142,6 +142,19 @@ static double parse_seconds(const char *text)
     exit(64);
 }
 
+const char *bench_take_file(int *argc, char **argv, const char *option)
+{
+    for (int i = 1; i + 1 < *argc; i++) {
+        if (strcmp(argv[i], option) != 0)
+            continue;
+        const char *file = argv[i + 1];
+        memmove(&argv[i], &argv[i + 2], (size_t)(*argc - i - 1) * sizeof *argv);
+        *argc -= 2;
+        return access(file, R_OK) == 0 ? file : NULL;
+    }
+    return NULL;
+}
+
 double bench_start(int argc, char **argv, double seconds)
 {
     static const struct option options[] = {

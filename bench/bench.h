@@ -23,6 +23,9 @@
  */
 double bench_start(int argc, char **argv, double seconds);
 
+/* Takes an option with a file out of the arguments: the rest is for bench_start. NULL: none that can be read. */
+const char *bench_take_file(int *argc, char **argv, const char *option);
+
 /* Says on stderr what failed, with the text of the negative errno, and exits. */
 _Noreturn void bench_fail(const char *what, int error);
 

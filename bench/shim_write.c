@@ -273,26 +273,12 @@ static void print_tables(bool no_kernel_too)
         print_row(moods[m].name, &moods[m].exec_us, &moods[BARE].exec_us, m == BARE ? 0 : 1000);
 }
 
-/* Takes an option with a file out of the arguments: the rest is for bench_start. */
-static const char *take_file(int *argc, char **argv, const char *option)
-{
-    for (int i = 1; i + 1 < *argc; i++) {
-        if (strcmp(argv[i], option) != 0)
-            continue;
-        const char *file = argv[i + 1];
-        memmove(&argv[i], &argv[i + 2], (size_t)(*argc - i - 1) * sizeof *argv);
-        *argc -= 2;
-        return access(file, R_OK) == 0 ? file : NULL;
-    }
-    return NULL;
-}
-
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--writer") == 0)
         return be_writer();
-    library = take_file(&argc, argv, "--library");
-    no_kernel = take_file(&argc, argv, "--no-kernel");
+    library = bench_take_file(&argc, argv, "--library");
+    no_kernel = bench_take_file(&argc, argv, "--no-kernel");
     double seconds = bench_start(argc, argv, 30);
     if (!library) {
         printf("\nshim: left out, there is no --library FILE to preload\n");

@@ -15,29 +15,12 @@
 #define DATAGRAM_MAX 65535
 #define ONE_CALL_MAX ((size_t)0x7ffff000) /* the kernel takes no more in one call */
 
-/*
- * From here on a child that a signal handler forks keeps the buckets its parent had. That the mark stays
- * where a handler jumps out before anything is held does no harm: children then keep some memory that they
- * do not use.
- */
-static inline void set_foot(void)
-{
-    tdi_inside.road++;
-    atomic_signal_fence(memory_order_seq_cst); /* before any bucket is looked up */
-}
-
-static inline void step_off(void)
-{
-    atomic_signal_fence(memory_order_seq_cst);
-    tdi_inside.road--;
-}
-
 static void give_all_back(void *argument)
 {
     struct tdi_road *road = argument;
     tdi_wait_give_back(&road->wait, road->wait.held, true);
     tdi_road_leave_debt(road);
-    step_off();
+    tdi_step_off();
 }
 
 /* What the kernel will refuse for its size alone is not to wait for that many tokens. */
@@ -65,8 +48,7 @@ static bool set_out(struct tdi_road *road, const struct tdi_rules *rules, const 
     road->toll.count = 0;
     if (rules != NULL && !rules->broken && !is_hopeless(rules, call))
         tdi_toll_of(&road->toll, rules, call);
-    if (road->toll.count == 0 ||
-        rules->broken) /* perhaps only since this destination's bucket was looked for */
+    if (road->toll.count == 0 || rules->broken) /* the latter by opening this destination's bucket just now */
         return false;
     road->waited = road->blocking = road->owes = false;
     road->key = 0;
@@ -78,7 +60,7 @@ static bool set_out(struct tdi_road *road, const struct tdi_rules *rules, const 
 /* The end of a call without a walk: nothing is asked of it, or no rule can be obeyed any more. */
 static ssize_t pass(const struct tdi_rules *rules, const struct tdi_call *call)
 {
-    step_off();
+    tdi_step_off();
     if (rules == NULL || !rules->broken)
         return call->real(call, 0, call->length);
     errno = EACCES;
@@ -91,7 +73,7 @@ static ssize_t walk(struct tdi_road *road, ssize_t (*how)(struct tdi_road *road)
     tdi_cleanup_push(give_all_back, road);
     result = how(road);
     tdi_cleanup_pop();
-    step_off();
+    tdi_step_off();
     return result;
 }
 
@@ -113,7 +95,7 @@ static void return_fare(void *argument)
 {
     const struct fare *fare = argument;
     return_part(fare, fare->tokens);
-    step_off();
+    tdi_step_off();
 }
 
 static ssize_t ride(const struct tdi_call *call, struct fare *fare, bool bytes)
@@ -127,7 +109,7 @@ static ssize_t ride(const struct tdi_call *call, struct fare *fare, bool bytes)
         if (used < fare->tokens) /* more is used where another thread made the vector longer meanwhile */
             return_part(fare, fare->tokens - used);
     }
-    step_off();
+    tdi_step_off();
     return result;
 }
 
@@ -145,7 +127,7 @@ static bool is_plain(const struct tdi_rules *rules, const struct tdi_call *call)
 
 ssize_t tdi_gate(const struct tdi_call *call)
 {
-    set_foot();
+    tdi_set_foot();
     const struct tdi_rules *rules = tdi_rules();
     if (tdi_likely(is_plain(rules, call))) {
         bool bytes = rules->rule[0].bytes;
@@ -164,7 +146,7 @@ ssize_t tdi_gate(const struct tdi_call *call)
 ssize_t tdi_gate_receive(const struct tdi_call *call)
 {
     struct tdi_road road;
-    set_foot();
+    tdi_set_foot();
     const struct tdi_rules *rules = tdi_rules();
     return set_out(&road, rules, call) ? walk(&road, tdi_road_receive) : pass(rules, call);
 }

@@ -39,6 +39,8 @@
 
 static _Atomic(enum tdi_inherit) how_to;
 
+atomic_bool tdi_heritage_started;
+
 static _Atomic(pid_t) this_process; /* but in a vfork child, who reads its parent's */
 
 /* An environment in the making. */
@@ -50,11 +52,21 @@ struct making {
     bool changed;
 };
 
+/* Whether the list names this library, and a hook library if we were given one. */
 static bool lists_us(const char *list)
 {
-    size_t len;
-    for (; (len = tdi_words_next(&list)) > 0; list += len)
-        if (tdi_words_is_us(list, len))
+    bool us = false, hooks = false;
+    for (size_t len; (len = tdi_words_next(&list)) > 0; list += len) {
+        hooks = hooks || tdi_words_is_hooks(list, len);
+        us = us || tdi_words_is_us(list, len);
+    }
+    return us && (hooks || !tdi_words.hooks);
+}
+
+static bool lists_any_of_us(const char *list)
+{
+    for (size_t len; (len = tdi_words_next(&list)) > 0; list += len)
+        if (tdi_words_is_us(list, len) || tdi_words_is_hooks(list, len))
             return true;
     return false;
 }
@@ -62,7 +74,8 @@ static bool lists_us(const char *list)
 /* 0 for a word that is of no rule, else the rule's number; 31 for all that are too large to be one. */
 static unsigned rule_of(const char *word, const char **name)
 {
-    static const char *const of_no_rule[] = {"DIR=", "CONFIG=", "ON_ERROR=", "INHERIT=", "VERBOSE=", "OFF="};
+    static const char *const of_no_rule[] = {
+        "DIR=", "CONFIG=", "RUN=", "ON_ERROR=", "INHERIT=", "VERBOSE=", "OFF="};
     unsigned number = 0;
     *name = word + strlen(PREFIX);
     for (size_t i = 0; i < sizeof of_no_rule / sizeof *of_no_rule; i++)
@@ -131,7 +144,7 @@ static void remove_us(struct making *making, const char *list)
     size_t from = making->used, len;
     bool any = false;
     for (; (len = tdi_words_next(&list)) > 0; list += len) {
-        if (tdi_words_is_us(list, len))
+        if (tdi_words_is_us(list, len) || tdi_words_is_hooks(list, len))
             continue;
         add_string(making, any ? ":" : PRELOAD);
         add_text(making, list, len);
@@ -148,7 +161,7 @@ static void make_without(struct making *making, char *const *envp)
         const char *word = *envp;
         if (tdi_words_start(word, PREFIX) && !tdi_words_start(word, DIRECTORY))
             making->changed = true;
-        else if (tdi_words_start(word, PRELOAD) && lists_us(word + strlen(PRELOAD)))
+        else if (tdi_words_start(word, PRELOAD) && lists_any_of_us(word + strlen(PRELOAD)))
             remove_us(making, word + strlen(PRELOAD));
         else
             add_word(making, word);
@@ -273,6 +286,7 @@ static int in_mapping(const struct making *counted, enum tdi_inherit how, char *
 
 int tdi_heritage_hand_on(char *const *envp, tdi_heritage_fn *go, const void *arguments)
 {
+    atomic_store_explicit(&tdi_heritage_started, true, memory_order_relaxed); /* also by a vfork child */
     /* Pairs with the release in tdi_heritage_note: the words must be there before anybody looks for them. */
     enum tdi_inherit how = atomic_load_explicit(&how_to, memory_order_acquire);
     if (how == TDI_INHERIT_ENV || (envp != NULL && !tdi_fd_readable(envp, sizeof *envp)))

@@ -6,7 +6,12 @@
 #ifndef TUNDISH_PRELOAD_HERITAGE_H
 #define TUNDISH_PRELOAD_HERITAGE_H
 
+#include <stdatomic.h>
+
 #include "policy/policy.h"
+
+/* Whether this process has forked, or executed or spawned anything. */
+extern atomic_bool tdi_heritage_started;
 
 /*
  * Remembers what there is to hand on, before the program can change its environment. Once, from the

@@ -28,6 +28,23 @@ extern _Thread_local struct tdi_inside tdi_inside;
  */
 extern _Atomic(uint32_t) tdi_forks;
 
+/*
+ * From here on a child that a signal handler forks keeps the buckets its parent had. That the mark stays
+ * where a handler jumps out before anything is held does no harm: children then keep some memory that they
+ * do not use.
+ */
+static inline void tdi_set_foot(void)
+{
+    tdi_inside.road++;
+    atomic_signal_fence(memory_order_seq_cst); /* before any bucket is looked up */
+}
+
+static inline void tdi_step_off(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    tdi_inside.road--;
+}
+
 static inline uint32_t tdi_forks_now(void)
 {
     return atomic_load_explicit(&tdi_forks, memory_order_relaxed);

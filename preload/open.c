@@ -14,7 +14,10 @@
 #include "lib/handle.h"
 #include "lib/name.h"
 #include "policy/env.h"
+#include "policy/frozen.h"
 #include "ready/debt.h"
+
+#define RULE_NAME 80 /* of a configuration file's rule, longer ones are cut */
 
 struct tundish_options tdi_rule_options(const struct tdi_policy_rule *policy)
 {
@@ -24,32 +27,37 @@ struct tundish_options tdi_rule_options(const struct tdi_policy_rule *policy)
     return options;
 }
 
-/* "TUNDISH_RATE", or "TUNDISH_2_RATE" for rule 2. */
-static const char *word(char *buf, size_t len, const struct tdi_policy_rule *policy, const char *name)
+/* "TUNDISH_RATE", "TUNDISH_2_RATE" for rule 2, or "rule "api": RATE" for one of a configuration file. */
+static const char *word(char *buf, size_t len, const struct tdi_rule *rule, const char *name)
 {
-    const char number[3] = {(char)('0' + policy->number % 10), '_', '\0'};
+    const char number[3] = {(char)('0' + rule->policy->number % 10), '_', '\0'};
+    char file_rule[RULE_NAME] = "";
     struct tdi_text text;
     tdi_text_start(&text, buf, len);
-    tdi_text_add(&text, "TUNDISH_");
-    tdi_text_add(&text, policy->number > 1 ? number : "");
+    if (rule->policy->number == 0)
+        tdi_policy_rule_name(file_rule, sizeof file_rule, rule->all, rule->policy);
+    tdi_text_add(&text, rule->policy->number == 0 ? file_rule : "TUNDISH_");
+    tdi_text_add(&text, rule->policy->number == 0 ? ": " : rule->policy->number > 1 ? number : "");
     tdi_text_add(&text, name);
     return buf;
 }
 
-static bool give_up(const struct tdi_policy_rule *policy, const char *name, const char *reason)
+static bool give_up(const struct tdi_rule *rule, const char *name, const char *reason)
 {
-    char subject[32];
-    tdi_rules_give_up(word(subject, sizeof subject, policy, name), ": ", reason);
+    char subject[RULE_NAME + 32];
+    tdi_rules_give_up(word(subject, sizeof subject, rule, name), ": ", reason);
     return false;
 }
 
 /* A bucket that was there before keeps its options, so they must be the ones that were asked for. */
-static bool agrees(const struct tdi_policy_rule *policy, const char *name, const struct tundish_info *info)
+static bool agrees(const struct tdi_rule *rule, const char *name, const struct tundish_info *info)
 {
+    const struct tdi_policy_rule *policy = rule->policy;
     struct tdi_rate has = {info->refill, info->interval_us, (info->flags & TUNDISH_BYTES) != 0};
     if (tdi_unit_same_rate(&has, &policy->rate) && (!policy->has_burst || info->capacity == policy->burst))
         return true;
-    char has_rate[40], has_burst[24], asks_rate[40], asks_burst[24], reason[192], asker[32];
+    char has_rate[40], has_burst[24], asks_rate[40], asks_burst[24], reason[RULE_NAME + 192],
+        asker[RULE_NAME + 32];
     tdi_unit_format_rate(has_rate, sizeof has_rate, &has);
     tdi_unit_format_count(has_burst, sizeof has_burst, info->capacity, has.bytes);
     tdi_unit_format_rate(asks_rate, sizeof asks_rate, &policy->rate);
@@ -57,7 +65,7 @@ static bool agrees(const struct tdi_policy_rule *policy, const char *name, const
     struct tdi_text line;
     tdi_text_start(&line, reason, sizeof reason);
     const char *const parts[] = {
-        " has ",      has_rate,  " burst ", has_burst, ", but ", word(asker, sizeof asker, policy, "RATE"),
+        " has ",      has_rate,  " burst ", has_burst, ", but ", word(asker, sizeof asker, rule, "RATE"),
         " asks for ", asks_rate, " burst ", asks_burst};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         tdi_text_add(&line, parts[i]);
@@ -88,7 +96,7 @@ static bool settle_count(struct tdi_rule *rule, const struct tundish_info *info)
     if (rule->policy->count != TDI_COUNT_BY_BUCKET)
         bytes = rule->policy->count == TDI_COUNT_BYTES;
     else if (rule->buckets > 0 && bytes != rule->bytes)
-        return give_up(rule->policy, "BUCKET", "one bucket counts bytes and another calls");
+        return give_up(rule, "BUCKET", "one bucket counts bytes and another calls");
     rule->bytes = bytes;
     return true;
 }
@@ -112,7 +120,7 @@ static bool open_bucket(struct tdi_rule *rule, const char *name)
         return true;
     }
     (void)tundish_info(bucket, &info);
-    if ((rule->policy->has_rate && !agrees(rule->policy, name, &info)) || !settle_count(rule, &info)) {
+    if ((rule->policy->has_rate && !agrees(rule, name, &info)) || !settle_count(rule, &info)) {
         tundish_close(bucket);
         return false;
     }
@@ -128,12 +136,12 @@ static bool note_keyed(struct tdi_rule *rule, const char *name)
     char directory[TDI_POLICY_TEXT] = "";
     struct tdi_text text;
     if (rule->policy->count == TDI_COUNT_BY_BUCKET) /* it may not be there yet */
-        return give_up(rule->policy, "BUCKET", "with %h or %P say what a token is: TUNDISH_COUNT or a rate");
+        return give_up(rule, "BUCKET", "with %h or %P say what a token is: TUNDISH_COUNT or a rate");
     if (strchr(name, '/') == NULL) {
         enum tdi_name_care care = rule->policy->has_rate ? TDI_NAME_MAKE : TDI_NAME_ONLY;
         int error = tdi_name_directory(care, directory, sizeof directory);
         if (error < 0)
-            return give_up(rule->policy, "BUCKET", tundish_strerror(error));
+            return give_up(rule, "BUCKET", tundish_strerror(error));
     }
     tdi_text_start(&text, paths + used, sizeof paths - used);
     for (const char *c = directory; *c != '\0'; c++)
@@ -141,7 +149,7 @@ static bool note_keyed(struct tdi_rule *rule, const char *name)
     tdi_text_add(&text, directory[0] != '\0' ? "/" : "");
     tdi_text_add(&text, name);
     if (text.left <= 1)
-        return give_up(rule->policy, "BUCKET", "the paths are too long");
+        return give_up(rule, "BUCKET", "the paths are too long");
     rule->path[rule->buckets++] = paths + used;
     used += strlen(paths + used) + 1;
     rule->keyed = true;
@@ -154,7 +162,7 @@ static bool open_quota(struct tdi_rule *rule)
     struct tundish_options options = tdi_rule_options(rule->policy);
     int error = tundish_create_private(&rule->bucket[0], &options);
     if (error < 0)
-        return give_up(rule->policy, "RATE", tundish_strerror(error));
+        return give_up(rule, "RATE", tundish_strerror(error));
     rule->buckets = 1;
     rule->bytes = rule->policy->rate.bytes;
     return true;
@@ -171,13 +179,13 @@ static bool open_rule(const struct tdi_policy *policy, struct tdi_rule *rule)
     }
     rule->calls = tdi_policy_calls(rule->policy, rule->bytes);
     if (rule->bytes && rule->calls == TDI_CALL_CONNECT) {
-        char count[32], reason[80];
+        char count[RULE_NAME + 32], reason[RULE_NAME + 80];
         struct tdi_text text;
         tdi_text_start(&text, reason, sizeof reason);
         tdi_text_add(&text, "a connect has no bytes; ");
-        tdi_text_add(&text, word(count, sizeof count, rule->policy, "COUNT"));
+        tdi_text_add(&text, word(count, sizeof count, rule, "COUNT"));
         tdi_text_add(&text, "=calls counts it");
-        return give_up(rule->policy, "CALLS=connect", reason);
+        return give_up(rule, "CALLS=connect", reason);
     }
     return true;
 }
@@ -228,10 +236,11 @@ bool tdi_open_rules(struct tdi_rules *rules)
     for (uint32_t r = 0; r < rules->policy.rules; r++) {
         struct tdi_rule *rule = &rules->rule[r];
         rule->policy = &rules->policy.rule[r];
+        rule->all = &rules->policy;
         rule->first = buckets;
         bool fits = buckets + rule->policy->buckets <= TDI_RULE_BUCKETS;
         if (!fits)
-            give_up(rule->policy, "BUCKET", "more than 16 buckets in all");
+            give_up(rule, "BUCKET", "more than 16 buckets in all");
         if (!fits || !open_rule(&rules->policy, rule)) {
             close_all(rules);
             return false;

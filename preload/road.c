@@ -63,12 +63,13 @@ bool tdi_road_is_still_there(const struct tdi_road *road)
     return road->key == 0 || tdi_fd_key(road->call->fd) == road->key;
 }
 
-void tdi_road_observe(const struct tdi_road *road, uint64_t bytes, bool calls)
+void tdi_road_observe(const struct tdi_toll *toll, uint64_t bytes, bool calls)
 {
+    const uint32_t most = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
     bool late = false;
-    for (uint32_t i = road->toll.firm; i < road->toll.count; i++) {
-        const struct tdi_share *share = &road->toll.share[i];
-        uint32_t tokens = share->bytes ? (uint32_t)bytes : calls ? share->calls : 0;
+    for (uint32_t i = toll->firm; i < toll->count; i++) {
+        const struct tdi_share *share = &toll->share[i];
+        uint32_t tokens = share->bytes ? most : calls ? share->calls : 0;
         tdi_tally_add(share->bytes ? &tdi_tally.bytes : &tdi_tally.counted, tokens);
         if (tundish_try_acquire(share->bucket, tokens) == 0)
             continue;

@@ -44,7 +44,7 @@ bool tdi_road_prepare(struct tdi_road *road, int timeout);
 bool tdi_road_is_still_there(const struct tdi_road *road);
 
 /* A dry run's share of what went through: what is there is taken, and what is not is noted. */
-void tdi_road_observe(const struct tdi_road *road, uint64_t bytes, bool calls);
+void tdi_road_observe(const struct tdi_toll *toll, uint64_t bytes, bool calls);
 
 /* The walks: the result and errno are the program's. */
 ssize_t tdi_road_send(struct tdi_road *road);

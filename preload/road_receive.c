@@ -120,7 +120,7 @@ static void charge(struct tdi_road *road, size_t received, bool more)
     wait->calls_paid = false;
     wait->held = 0;
     if (road->toll.count > road->toll.firm)
-        tdi_road_observe(road, received, true);
+        tdi_road_observe(&road->toll, received, true);
     if (road->toll.bytes)
         tdi_tally_add(&tdi_tally.bytes, n);
     else if (road->toll.firm > 0)

@@ -36,7 +36,7 @@ static void settle(struct tdi_road *road, ssize_t result)
     bool first = !wait->calls_paid && counts;
     uint64_t used = result > 0 ? (uint64_t)result : 0;
     if (road->toll.count > road->toll.firm)
-        tdi_road_observe(road, used, first);
+        tdi_road_observe(&road->toll, used, first);
     if (used > wait->held)
         used = wait->held;
     if (road->toll.bytes)

@@ -11,8 +11,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <unistd.h>
 
+#include "config.h"
 #include "heritage.h"
+#include "hook/hook.h"
 #include "inside.h"
 #include "key.h"
 #include "known.h"
@@ -30,7 +33,8 @@ _Atomic(const struct tdi_rules *) tdi_rules_published;
 
 static struct tdi_rules rules;
 static char program[64];
-static bool forked; /* without exec: such a child speaks only if it made a call */
+static pid_t command; /* the run's, by TUNDISH_RUN */
+static bool forked;   /* without exec: such a child speaks only if it made a call */
 
 static void publish(void)
 {
@@ -42,23 +46,36 @@ void tdi_rules_stand_down(void)
     atomic_store_explicit(&tdi_rules_published, NULL, memory_order_relaxed);
 }
 
+/* Or fails calls. */
+static bool limits_something(void)
+{
+    return rules.count > 0 || rules.broken;
+}
+
 void tdi_rules_stand_up(void)
 {
-    if (rules.calls != 0)
+    if (limits_something())
         publish();
+}
+
+/* Of a rule that could not be read to its end. */
+static uint32_t calls_meant(const struct tdi_policy_rule *rule)
+{
+    return rule->calls != 0 || rule->hooks != 0 ? rule->calls : TDI_CALLS_UP | TDI_CALL_CONNECT;
 }
 
 void tdi_rules_give_up(const char *subject, const char *reason, const char *more)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     const char *then = rules.policy.fail ? ": its calls fail" : ": its calls pass";
-    if (!atomic_flag_test_and_set_explicit(&said, memory_order_relaxed))
+    if (!atomic_flag_test_and_set_explicit(&said, memory_order_relaxed) && *subject != '\0')
         tdi_say_line(program, ": ", subject, reason, more, then);
     if (!rules.policy.fail)
         return;
     for (uint32_t r = 0; r < rules.policy.rules; r++)
-        rules.calls |=
-            rules.policy.rule[r].calls != 0 ? rules.policy.rule[r].calls : TDI_CALLS_UP | TDI_CALL_CONNECT;
+        rules.calls |= calls_meant(&rules.policy.rule[r]);
+    if (rules.policy.rules == 0) /* of a configuration that nobody could read */
+        rules.calls = TDI_CALLS_UP | TDI_CALL_CONNECT;
     rules.broken = true;
 }
 
@@ -80,6 +97,7 @@ static void after_fork_in_child(void)
                         tdi_inside.road > 0); /* under way: a call that a signal handler interrupted */
     tdi_key_after_fork();
     tdi_debt_after_fork();
+    tdi_hook_after_fork();
     tdi_inside.house--;
     errno = saved_errno;
     tdi_ready_unlock_after_fork();
@@ -133,9 +151,17 @@ static void format_counts(char *buf, size_t len)
     tdi_text_add(&text, has[0] ? " tokens" : "");
 }
 
+/* Started as such by the launcher, and not only to start others: then what it lacks is a mistake. */
+static bool is_the_command(void)
+{
+    return command == getpid() && !tdi_heritage_started;
+}
+
 void tdi_rules_report(void)
 {
     const struct tdi_rules *r = tdi_rules();
+    if (r != NULL && !r->broken && !forked)
+        tdi_hook_report(r, program, r->policy.verbose || is_the_command());
     if (r == NULL || r->broken || !r->policy.verbose || (forked && atomic_load(&tdi_tally.calls) == 0))
         return;
     char calls[TDI_DECIMAL], refused[TDI_DECIMAL], dropped[TDI_DECIMAL], late[TDI_DECIMAL];
@@ -173,27 +199,53 @@ void tdi_rules_leave(void)
 /* The child lists itself, but perhaps not before we are gone. */
 static void before_fork(void)
 {
+    tdi_heritage_started = true;
     tdi_rules_forking();
     tdi_ready_lock_before_fork();
+}
+
+/* What the environment says, and the configuration file that it names. */
+static int read_policy(int argc, char *const *argv, char *const *words, const struct tdi_frozen **frozen,
+                       char *why, size_t len)
+{
+    char first[512]; /* the first complaint stays */
+    int error = tdi_policy_from_environ(&rules.policy, words, program, why, len);
+    *frozen = NULL;
+    if (rules.policy.off)
+        return error;
+    if (tdi_config_read(frozen, argc, argv, words, first, sizeof first) < 0 ||
+        (*frozen != NULL && tdi_frozen_add(&rules.policy, *frozen, program, first, sizeof first) < 0)) {
+        struct tdi_text line;
+        tdi_text_start(&line, why, error < 0 ? 0 : len);
+        tdi_text_add(&line, first);
+        rules.policy.applies = true; /* perhaps: nobody knows */
+        error = -EINVAL;
+    }
+    return error;
 }
 
 void tdi_rules_open(int argc, char *const *argv, char *const *environ_words)
 {
     char why[512];
+    const struct tdi_frozen *frozen;
     struct tdi_text line;
     tdi_text_start(&line, program, sizeof program);
     tdi_text_add(&line, tdi_policy_program(argc > 0 ? argv[0] : NULL));
+    if (tdi_config_is_launcher(environ_words))
+        return;
 
-    int error = tdi_policy_from_environ(&rules.policy, environ_words, program, why, sizeof why);
+    int error = read_policy(argc, argv, environ_words, &frozen, why, sizeof why);
     tdi_heritage_note(rules.policy.inherit,
                       environ_words); /* also where no rule is for this program itself */
-    if (!rules.policy.applies)
-        return;
-    if (error < 0)
+    if (error < 0 && rules.policy.applies)
         tdi_rules_give_up(why, "", "");
-    if (error == 0 && tdi_open_rules(&rules))
+    else if (error == 0 && tdi_open_rules(&rules) && rules.count > 0)
         (void)pthread_atfork(before_fork, tdi_ready_unlock_after_fork, after_fork_in_child);
-    if (rules.count == 0 && !rules.broken)
+    tdi_hook_begin_idle();
+    if (frozen != NULL)
+        tdi_hook_begin(&rules, frozen);
+    command = tdi_config_command(environ_words);
+    if (!limits_something())
         return;
     tdi_known_own();
     publish();

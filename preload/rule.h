@@ -12,10 +12,11 @@
 
 struct tdi_rule {
     const struct tdi_policy_rule *policy;
-    uint32_t calls; /* TDI_CALL_ bits */
-    bool bytes;     /* a token is a byte, else a call */
-    bool placed;    /* it is not for every destination of the kinds it reaches */
-    bool keyed;     /* a bucket's name depends on the destination */
+    const struct tdi_policy *all; /* of which that is one */
+    uint32_t calls;               /* TDI_CALL_ bits */
+    bool bytes;                   /* a token is a byte, else a call */
+    bool placed;                  /* it is not for every destination of the kinds it reaches */
+    bool keyed;                   /* a bucket's name depends on the destination */
     uint32_t buckets;
     uint32_t first;                             /* the first one's number among those of all rules */
     struct tundish *bucket[TDI_POLICY_BUCKETS]; /* all must grant; NULL for a keyed one */

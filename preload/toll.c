@@ -74,14 +74,11 @@ static void add_share(struct tdi_toll *toll, const struct tdi_share *share)
     toll->count++;
 }
 
-static void add_rule(struct tdi_toll *toll, const struct tdi_rule *rule, uint32_t kinds, uint32_t key)
+/* The rule's buckets take such a share each; `key` is the destination's number. */
+static void add_rule(struct tdi_toll *toll, const struct tdi_rule *rule, struct tdi_share share, uint32_t key)
 {
     const struct tdi_policy_rule *policy = rule->policy;
-    struct tdi_share share = {.bytes = rule->bytes && (kinds & ~(uint32_t)TDI_CALL_CONNECT) != 0,
-                              .manner = (uint8_t)policy->when_empty};
-    if (!rule->bytes)
-        share.calls =
-            (uint8_t)(((kinds & TDI_CALL_CONNECT) != 0) + ((kinds & ~(uint32_t)TDI_CALL_CONNECT) != 0));
+    share.manner = (uint8_t)policy->when_empty;
     for (uint32_t i = 0; i < rule->buckets; i++) {
         share.bucket = rule->bucket[i] != NULL ? rule->bucket[i] : tdi_key_bucket(rule, i, key);
         if (share.bucket != NULL && !is_stood_for(toll, &share))
@@ -95,18 +92,43 @@ static void add_rule(struct tdi_toll *toll, const struct tdi_rule *rule, uint32_
         toll->max_wait_ns = policy->max_wait_ns;
 }
 
-void tdi_toll_of(struct tdi_toll *toll, const struct tdi_rules *rules, const struct tdi_call *call)
+static struct tdi_share share_of(const struct tdi_rule *rule, uint32_t kinds)
 {
-    uint32_t key;
-    uint32_t mask = match(rules, call, &key);
+    const bool connects = (kinds & TDI_CALL_CONNECT) != 0;
+    const bool transfers = (kinds & ~(uint32_t)TDI_CALL_CONNECT) != 0;
+    if (rule->bytes)
+        return (struct tdi_share){.bytes = transfers};
+    return (struct tdi_share){.calls = (uint8_t)(connects + transfers)};
+}
+
+static void clear(struct tdi_toll *toll)
+{
     toll->firm = toll->count = 0;
     toll->bytes = toll->refuse = toll->drop = false;
     toll->refuse_errno = 0;
     toll->max_wait_ns = UINT64_MAX;
+}
+
+void tdi_toll_of(struct tdi_toll *toll, const struct tdi_rules *rules, const struct tdi_call *call)
+{
+    uint32_t key;
+    uint32_t mask = match(rules, call, &key);
+    clear(toll);
     for (uint32_t r = 0; mask != 0; r++, mask >>= 1) {
         uint32_t kinds = rules->rule[r].calls & call->kinds;
         if ((mask & 1) != 0 && kinds != 0)
-            add_rule(toll, &rules->rule[r], kinds, key);
+            add_rule(toll, &rules->rule[r], share_of(&rules->rule[r], kinds), key);
+    }
+}
+
+void tdi_toll_of_hook(struct tdi_toll *toll, const struct tdi_rules *rules, uint32_t bit, bool per_call)
+{
+    clear(toll);
+    for (uint32_t r = 0; r < rules->count; r++) {
+        const struct tdi_rule *rule = &rules->rule[r];
+        const bool takes_cost = rule->bytes || per_call;
+        if ((rule->policy->hooks & bit) != 0)
+            add_rule(toll, rule, (struct tdi_share){.bytes = takes_cost, .calls = !takes_cost}, 0);
     }
 }
 

@@ -30,6 +30,12 @@ struct tdi_toll {
 /* Writes what the call costs; count is 0 if no rule concerns it. */
 void tdi_toll_of(struct tdi_toll *toll, const struct tdi_rules *rules, const struct tdi_call *call);
 
+/*
+ * The same for a call of a hook, by its bit in tdi_policy_rule.hooks. A share takes the hook's own cost if
+ * its rule counts bytes, or if the cost is tokens per call anyway; then it is one of `bytes`.
+ */
+void tdi_toll_of_hook(struct tdi_toll *toll, const struct tdi_rules *rules, uint32_t bit, bool per_call);
+
 /* Whether two calls are charged alike, so that tokens granted to one will do for the other. */
 bool tdi_toll_same(const struct tdi_toll *a, const struct tdi_toll *b);
 

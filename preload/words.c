@@ -4,6 +4,7 @@
 #include <limits.h>
 
 #include "lib/name.h"
+#include "policy/stub.h"
 
 struct tdi_words tdi_words;
 
@@ -19,12 +20,25 @@ size_t tdi_words_next(const char **at)
     return strcspn(*at, " :");
 }
 
-bool tdi_words_is_us(const char *entry, size_t len)
+/* Where the last part of a path begins. */
+static size_t last_part(const char *entry, size_t len)
 {
     size_t from = len;
     while (from > 0 && entry[from - 1] != '/')
         from--;
+    return from;
+}
+
+bool tdi_words_is_us(const char *entry, size_t len)
+{
+    size_t from = last_part(entry, len);
     return strlen(tdi_words.file) == len - from && memcmp(entry + from, tdi_words.file, len - from) == 0;
+}
+
+bool tdi_words_is_hooks(const char *entry, size_t len)
+{
+    size_t from = last_part(entry, len), start = strlen(TDI_STUB_FILE);
+    return len - from > start && memcmp(entry + from, TDI_STUB_FILE, start) == 0;
 }
 
 /* Copies a string of len bytes behind the others, after `start`. NULL if it does not fit. */
@@ -59,15 +73,33 @@ static bool is_kept_already(const char *word)
     return false;
 }
 
+/* The first entry that is one of us, and where it ends. */
+static const char *find_entry(const char *list, bool (*is_it)(const char *, size_t), size_t *len)
+{
+    for (; (*len = tdi_words_next(&list)) > 0; list += *len)
+        if (is_it(list, *len))
+            return list;
+    return NULL;
+}
+
 /* Our entry as somebody wrote it: it may name us in a way that only ld.so can resolve. */
 static bool keep_entry(const char *list)
 {
-    size_t len;
-    for (; (len = tdi_words_next(&list)) > 0; list += len)
-        if (tdi_words.entry == NULL && tdi_words_is_us(list, len) &&
-            (tdi_words.entry = keep("", list, len)) == NULL)
-            return false;
-    return true;
+    char both[2 * PATH_MAX];
+    size_t len, hooks_len;
+    const char *us = find_entry(list, tdi_words_is_us, &len);
+    const char *hooks = find_entry(list, tdi_words_is_hooks, &hooks_len);
+    if (us == NULL || tdi_words.entry != NULL)
+        return true;
+    if (hooks == NULL)
+        return (tdi_words.entry = keep("", us, len)) != NULL;
+    if (hooks_len + len + 1 >= sizeof both)
+        return false;
+    memcpy(both, hooks, hooks_len);
+    both[hooks_len] = ':';
+    both[hooks_len + 1] = '\0';
+    tdi_words.hooks = true;
+    return (tdi_words.entry = keep(both, us, len)) != NULL;
 }
 
 bool tdi_words_keep(char *const *words)

@@ -19,7 +19,8 @@
 /* What this process was given itself. Written at its start and never again. */
 struct tdi_words {
     const char *file;    /* last part of our file's name; an LD_PRELOAD entry that ends in it is us */
-    const char *entry;   /* our entry as it was written; NULL: none is known */
+    const char *entry;   /* our entry as it was written, the hook library's before it; NULL: none is known */
+    bool hooks;          /* there is one of those in it */
     const char *runtime; /* our XDG_RUNTIME_DIR word, on which the default directory depends; NULL: none */
     uint32_t directory;  /* which word names that default; TDI_WORDS: none, TUNDISH_DIR was set */
     uint32_t words;
@@ -43,6 +44,9 @@ size_t tdi_words_next(const char **at);
 
 /* Whether an LD_PRELOAD entry is this library. */
 bool tdi_words_is_us(const char *entry, size_t len);
+
+/* Whether it is a hook library, whichever. */
+bool tdi_words_is_hooks(const char *entry, size_t len);
 
 /* Copies them; false if they do not fit. tdi_words.file must be set. */
 bool tdi_words_keep(char *const *words);

@@ -32,8 +32,8 @@ struct cli_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
 };
 
-extern const struct cli_command cmd_create, cmd_doctor, cmd_peek, cmd_reset, cmd_rm, cmd_run, cmd_set,
-    cmd_status, cmd_take, cmd_wait;
+extern const struct cli_command cmd_check, cmd_create, cmd_doctor, cmd_peek, cmd_reset, cmd_rm, cmd_run,
+    cmd_set, cmd_status, cmd_take, cmd_wait;
 
 /* say.c */
 
@@ -91,6 +91,9 @@ int cli_rate_parse(const char *what, const char *text, struct tdi_rate *out);
  * without a burst word it becomes the rate's default. CLI_OK, or CLI_USAGE with a line said.
  */
 int cli_rule_parse(struct cli_rule *rule, const char *rate, const char *burst);
+
+/* The burst of a rate that is given without one; a stepped bucket holds a whole step. */
+uint32_t cli_default_burst(const struct tdi_rate *rate, bool stepped);
 
 /* Options for a bucket of this rule. */
 struct tundish_options cli_rule_options(const struct cli_rule *rule);

@@ -41,18 +41,11 @@ static int parse_mode(const char *text, mode_t *out)
     return CLI_OK;
 }
 
-/* A stepped bucket of 100/d that held one second's worth would gain one token a day. */
-static void allow_whole_step(struct cli_rule *rule)
-{
-    if (rule->burst < rule->rate.refill && rule->rate.refill <= TUNDISH_CAPACITY_MAX)
-        rule->burst = rule->rate.refill;
-}
-
 static int make_rule(const struct words *words, struct cli_rule *rule)
 {
     int status = cli_rule_parse(rule, words->rate, words->burst);
-    if (status == CLI_OK && !words->burst && (words->flags & TUNDISH_STEPPED))
-        allow_whole_step(rule);
+    if (status == CLI_OK && !words->burst)
+        rule->burst = cli_default_burst(&rule->rate, (words->flags & TUNDISH_STEPPED) != 0);
     return status;
 }
 

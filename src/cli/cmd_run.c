@@ -4,6 +4,7 @@
 #include "cli/run.h"
 
 #include <getopt.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -16,7 +17,9 @@ enum {
     OPTION_DRY_RUN,
     OPTION_INHERIT,
     OPTION_MAX_WAIT,
+    OPTION_NO_CONFIG,
     OPTION_PER_PROCESS,
+    OPTION_RELAUNCHED,
     OPTION_UP,
     OPTION_WHEN_EMPTY,
 };
@@ -34,8 +37,10 @@ static const struct option long_options[] = {
     {"help", no_argument, NULL, CLI_OPTION_HELP},
     {"inherit", required_argument, NULL, OPTION_INHERIT},
     {"max-wait", required_argument, NULL, OPTION_MAX_WAIT},
+    {"no-config", no_argument, NULL, OPTION_NO_CONFIG},
     {"per-process", no_argument, NULL, OPTION_PER_PROCESS},
     {"rate", required_argument, NULL, CLI_OPTION_RATE},
+    {"relaunched", required_argument, NULL, OPTION_RELAUNCHED}, /* for the preloaded library */
     {"up", required_argument, NULL, OPTION_UP},
     {"verbose", no_argument, NULL, CLI_OPTION_VERBOSE},
     {"when-empty", required_argument, NULL, OPTION_WHEN_EMPTY},
@@ -77,12 +82,16 @@ static const char **find_place(struct run_wish *wish, int option)
         return &wish->burst;
     case OPTION_CALLS:
         return &wish->calls;
+    case OPTION_CONFIG:
+        return &wish->config_option;
     case OPTION_DEST:
         return &wish->dest;
     case OPTION_INHERIT:
         return &wish->inherit;
     case OPTION_MAX_WAIT:
         return &wish->max_wait;
+    case OPTION_RELAUNCHED:
+        return &wish->relaunched;
     case OPTION_WHEN_EMPTY:
         return &wish->when_empty;
     default:
@@ -98,6 +107,8 @@ static bool *find_flag(struct run_wish *wish, int option)
         return &wish->verbose;
     case OPTION_DRY_RUN:
         return &wish->dry_run;
+    case OPTION_NO_CONFIG:
+        return &wish->no_config;
     case OPTION_PER_PROCESS:
         return &wish->per_process;
     default:
@@ -117,8 +128,6 @@ static int take_option(struct run_wish *wish, int option, char **argv)
         return add_name(wish, optarg);
     else if (option == OPTION_COUNT)
         return parse_count(wish, optarg);
-    else if (option == OPTION_CONFIG)
-        return cli_usage(&cmd_run, "--config is not in this version");
     else
         return cli_other_option(&cmd_run, option, argv);
     return CLI_OK;
@@ -134,6 +143,21 @@ static void say_quotas(const struct run_wish *wish)
     }
 }
 
+/* All that the command will find. */
+static int prepare(struct run_wish *wish)
+{
+    char *hooks = NULL;
+    int status = run_buckets_prepare(wish);
+    if (status == CLI_OK && !wish->relaunched)
+        status = run_environment_set(wish);
+    if (status == CLI_OK)
+        status = run_config_set(wish, &hooks);
+    if (status == CLI_OK)
+        status = run_preload_set(hooks, wish->relaunched != NULL);
+    free(hooks);
+    return status;
+}
+
 /* Returns only if it fails, and then leaves nothing behind. */
 static int start(struct run_wish *wish)
 {
@@ -141,11 +165,7 @@ static int start(struct run_wish *wish)
     int status = run_command_find(wish->command[0], path);
     if (status)
         return status;
-    status = run_buckets_prepare(wish);
-    if (status == CLI_OK)
-        status = run_environment_set(wish);
-    if (status == CLI_OK)
-        status = run_preload_set();
+    status = prepare(wish);
     if (status == CLI_OK) {
         say_quotas(wish);
         run_command_warn(wish->command[0], path);
@@ -155,9 +175,26 @@ static int start(struct run_wish *wish)
     return status;
 }
 
+/*
+ * A program that was preloaded by hand has started us in its place, to read its configuration file. It is to
+ * run, whatever is wrong: that is said here, and it learns that it has been said.
+ */
+static int start_again(struct run_wish *wish)
+{
+    int status = run_config_find(wish);
+    if (status == CLI_OK)
+        status = prepare(wish);
+    if (status) {
+        run_buckets_discard(wish);
+        setenv(CONFIG_WORD, CONFIG_SAID, 1);
+    }
+    unsetenv("TUNDISH_RELAUNCHED");
+    return run_command_exec_file(wish->relaunched, wish->command);
+}
+
 static int run(int argc, char **argv)
 {
-    struct run_wish wish = {0};
+    static struct run_wish wish;
     int option, status;
     while ((option = getopt_long(argc, argv, "+:hb:", long_options, NULL)) != -1) {
         status = take_option(&wish, option, argv);
@@ -165,7 +202,15 @@ static int run(int argc, char **argv)
             return status;
     }
     wish.command = argv + optind;
-    status = run_wish_check(&wish);
+    if (wish.relaunched)
+        return start_again(&wish);
+    if (!wish.command[0])
+        return cli_usage(&cmd_run, "needs a command");
+    if (wish.config_option && wish.no_config)
+        return cli_usage(&cmd_run, "--config and --no-config exclude each other");
+    status = run_config_find(&wish);
+    if (status == CLI_OK)
+        status = run_wish_check(&wish);
     return status ? status : start(&wish);
 }
 
@@ -174,7 +219,8 @@ const struct cli_command cmd_run = {
     .arguments = "[-b NAME]... [--rate R] [--up R] [--down R] [--connect R]\n"
                  "                   [--burst B] [--per-process] [--calls LIST] [--count bytes|calls]\n"
                  "                   [--dest LIST] [--when-empty WHAT] [--max-wait D] [--dry-run]\n"
-                 "                   [--inherit env|always|never] [--verbose] -- COMMAND [ARGUMENT]...",
+                 "                   [--inherit env|always|never] [--config FILE | --no-config] [--verbose]\n"
+                 "                   -- COMMAND [ARGUMENT]...",
     .summary = "Run a command within the limit of buckets",
     .details =
         "  -b NAME          obey this bucket; more than one: all must grant. With --rate it is made "
@@ -197,6 +243,10 @@ const struct cli_command cmd_run = {
         "  --inherit W      what executed programs inherit: env (by their environment, the default), "
         "always\n"
         "                   or never\n"
+        "  --config FILE    obey the rules of this file too (default: $TUNDISH_CONFIG, else\n"
+        "                   ~/.config/tundish/tundish.conf, else /etc/tundish/tundish.conf);\n"
+        "                   'tundish check' tells what it says\n"
+        "  --no-config      read no file; what an outer run has in force stays\n"
         "  --verbose        say what limit holds, and let the command's processes say a line each\n"
         "\n"
         "Exit status: the command's own; 125 tundish failed, 126 the command cannot be executed, 127 "

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Names that matter, each written down once. Which ones are wrapped comes from preload.map at build time;
- * what is here says the rest: which of the wrapped never take a token, which others are worth a hook, and
- * which show that work is done where no wrapper sees it.
+ * which others are worth a hook, from the policy room; what is here says the rest: which of the wrapped never
+ * take a token, and which show that work is done where no wrapper sees it.
  */
 #include "cli/doctor.h"
 
 #include <string.h>
+
+#include "policy/hooks.h"
 
 /* Wrapped, if at all, for what they tell the library; a program that imports only these is not limited. */
 static const char *const attended[] = {
@@ -18,102 +20,6 @@ static const char *const attended[] = {
     "fcntl64",       "fexecve",   "fork",        "ioctl",        "poll",        "posix_spawn", "posix_spawnp",
     "ppoll",         "prctl",     "pselect",     "select",       "shutdown",    "fclose",      "fcloseall",
     "freopen",       "freopen64", "socket",      "socketpair",   "syscall",     "vfork",
-};
-
-/* The calls that users most often want to count, by family. */
-static const char *const hookable[] = {
-    /* OpenSSL */
-    "SSL_connect",
-    "SSL_do_handshake",
-    "SSL_read",
-    "SSL_read_ex",
-    "SSL_sendfile",
-    "SSL_write",
-    "SSL_write_ex",
-    "SSL_write_ex2",
-    "SSL_write_early_data",
-    /* GnuTLS */
-    "gnutls_handshake",
-    "gnutls_record_recv",
-    "gnutls_record_send",
-    "gnutls_record_send2",
-    "gnutls_record_send_early_data",
-    "gnutls_record_send_file",
-    "gnutls_record_send_range",
-    /* Network Security Services */
-    "PR_Read",
-    "PR_Recv",
-    "PR_Send",
-    "PR_Write",
-    /* libcurl, nghttp2 */
-    "curl_easy_perform",
-    "curl_multi_perform",
-    "nghttp2_session_send",
-    "nghttp2_session_mem_send",
-    /* libpq */
-    "PQconnectStart",
-    "PQconnectStartParams",
-    "PQconnectdb",
-    "PQconnectdbParams",
-    "PQexec",
-    "PQexecParams",
-    "PQexecPrepared",
-    "PQprepare",
-    "PQputCopyData",
-    "PQsendPrepare",
-    "PQsendQuery",
-    "PQsendQueryParams",
-    "PQsendQueryPrepared",
-    /* MySQL, MariaDB */
-    "mysql_query",
-    "mysql_real_connect",
-    "mysql_real_query",
-    "mysql_send_query",
-    "mysql_stmt_execute",
-    /* SQLite */
-    "sqlite3_exec",
-    "sqlite3_step",
-    /* Redis */
-    "redisAppendCommand",
-    "redisCommand",
-    "redisCommandArgv",
-    "redisConnect",
-    /* files: what is opened, made durable, changed and removed */
-    "__open64_2",
-    "__open_2",
-    "__openat64_2",
-    "__openat_2",
-    "creat",
-    "creat64",
-    "fallocate",
-    "fallocate64",
-    "fdatasync",
-    "fsync",
-    "ftruncate",
-    "ftruncate64",
-    "link",
-    "linkat",
-    "mkdir",
-    "mkdirat",
-    "msync",
-    "open",
-    "open64",
-    "openat",
-    "openat64",
-    "posix_fallocate",
-    "posix_fallocate64",
-    "remove",
-    "rename",
-    "renameat",
-    "renameat2",
-    "rmdir",
-    "symlink",
-    "sync_file_range",
-    "syncfs",
-    "truncate",
-    "truncate64",
-    "unlink",
-    "unlinkat",
 };
 
 /* What imports of unwrapped names show. */
@@ -174,7 +80,7 @@ enum doctor_name doctor_name(const char *name)
     if (doctor_is_wrapped(name))
         return is_listed(attended, sizeof(attended) / sizeof(attended[0]), name) ? DOCTOR_NAME_ATTENDED
                                                                                  : DOCTOR_NAME_LIMITED;
-    if (is_listed(hookable, sizeof(hookable) / sizeof(hookable[0]), name))
+    if (tdi_known_hook(name))
         return DOCTOR_NAME_HOOKABLE;
     return DOCTOR_NAME_NONE;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The buckets of a run. A rule with a rate and no name gets a bucket of its own, run-PID or run-PID-up; the
- * process keeps its id over exec, and its handle lists that id in the file, so the bucket is in use for as
- * long as the command lives, and a later run sweeps it when nobody is left.
+ * The buckets of a run. All that can be wrong with named ones is found before any is made. A rule with a rate
+ * and no name gets a bucket of its own, run-PID or run-PID-up; the process keeps its id over exec, and its
+ * handle lists that id in the file, so the bucket is in use for as long as the command lives, and a later run
+ * sweeps it when nobody is left.
  */
 #include "cli/run.h"
 
@@ -26,66 +27,26 @@ static int fail_to_make(const struct run_rule *rule, const char *name, int error
     return CLI_RUN_FAILED;
 }
 
-static int check_agreement(const struct run_wish *wish, const char *name, const struct tundish_info *info)
+/* What an option asks of a bucket. */
+static struct run_bucket describe(const struct run_wish *wish, const struct run_rule *rule, const char *name)
 {
-    char there[CLI_RULE_TEXT], asked[CLI_RULE_TEXT];
-    struct cli_rule limit = cli_rule_of(info), wanted = wish->rules[0].limit;
-    if (!wish->burst)
-        wanted.burst = limit.burst;
-    if (tdi_unit_same_rate(&limit.rate, &wanted.rate) && limit.burst == wanted.burst)
-        return CLI_OK;
-    cli_rule_format(there, &limit);
-    cli_rule_format(asked, &wanted);
-    cli_say(name, "has %s, but this run asks for %s; leave --rate out or use 'tundish set'", there, asked);
-    return CLI_RUN_FAILED;
-}
-
-/* Opens a named bucket, makes it if there is a rate, and checks that it is what was asked for. */
-static int open_named(const struct run_wish *wish, const char *name, struct tundish_info *info)
-{
-    const struct run_rule *rule = &wish->rules[0];
-    struct tundish *bucket;
-    int error;
-    if (rule->rate) {
-        struct tundish_options options = cli_rule_options(&rule->limit);
-        error = tundish_open_or_create(&bucket, name, &options);
-    } else {
-        error = tundish_open(&bucket, name);
+    struct run_bucket bucket = {
+        .name = name, .has_rate = rule->rate != NULL, .has_burst = wish->burst != NULL};
+    if (bucket.has_rate) {
+        bucket.limit = rule->limit;
+        bucket.options = cli_rule_options(&rule->limit);
     }
-    if (error)
-        return rule->rate ? fail_to_make(rule, name, error) : fail(name, error);
-    error = tundish_info(bucket, info);
-    tundish_close(bucket);
-    if (error)
-        return fail(name, error);
-    return rule->rate ? check_agreement(wish, name, info) : CLI_OK;
+    bucket.asker = "this run";
+    bucket.remedy = "leave --rate out";
+    return bucket;
 }
 
-static void say_bucket(const struct run_wish *wish, const char *name, const struct run_rule *rule,
-                       const struct cli_rule *limit)
+static int add_named(struct run_wish *wish, struct run_rule *rule, const char *name)
 {
-    if (wish->verbose)
-        cli_rule_say(name, limit, !rule->rate || wish->burst);
-}
-
-/* One rule counts one thing: all buckets must agree on it unless --count says what. */
-static int agree_on_count(const struct run_wish *wish, struct run_rule *rule, const char *name, bool bytes)
-{
-    const enum tdi_count counts = bytes ? TDI_COUNT_BYTES : TDI_COUNT_CALLS;
-    if (rule->counts == TDI_COUNT_BY_BUCKET)
-        rule->counts = counts;
-    if (rule->counts == counts || wish->count != TDI_COUNT_BY_BUCKET)
-        return CLI_OK;
-    cli_say(name, "counts %s, %s counts %s; say --count bytes or --count calls", bytes ? "bytes" : "calls",
-            wish->names[0], bytes ? "calls" : "bytes");
-    return CLI_RUN_FAILED;
-}
-
-static int prepare_named(const struct run_wish *wish, struct run_rule *rule, const char *name)
-{
-    struct tundish_info info = TUNDISH_INFO_INIT;
+    const struct run_bucket bucket = describe(wish, rule, name);
+    struct run_bucket *place;
     bool keyed = false;
-    int status = run_name_make(wish, name, &rule->names[rule->count], &keyed);
+    int status = run_name_make(name, rule->rate != NULL, &rule->names[rule->count], &keyed);
     if (status)
         return status;
     const char *full = rule->names[rule->count++];
@@ -95,12 +56,10 @@ static int prepare_named(const struct run_wish *wish, struct run_rule *rule, con
             cli_say(full, "%s when it is first used", rule->rate ? "is made" : "must be there");
         return CLI_OK;
     }
-    status = open_named(wish, name, &info);
-    if (status)
+    status = run_bucket_add(wish, &bucket, &place);
+    if (status || wish->count != TDI_COUNT_BY_BUCKET)
         return status;
-    const struct cli_rule limit = cli_rule_of(&info);
-    say_bucket(wish, full, rule, &limit);
-    return agree_on_count(wish, rule, name, limit.rate.bytes);
+    return run_bucket_agree(place, &rule->counts, wish->names[0], "--count bytes or --count calls");
 }
 
 /* Which calls concern a bucket of a destination must be known before there is one. */
@@ -114,12 +73,23 @@ static int check_count_is_known(const struct run_wish *wish, const struct run_ru
     return CLI_OK;
 }
 
-static int prepare_all_named(const struct run_wish *wish, struct run_rule *rule)
+static int add_all_named(struct run_wish *wish, struct run_rule *rule)
 {
     int status = CLI_OK;
     for (size_t i = 0; i < wish->name_count && status == CLI_OK; i++)
-        status = prepare_named(wish, rule, wish->names[i]);
+        status = add_named(wish, rule, wish->names[i]);
     return status ? status : check_count_is_known(wish, rule);
+}
+
+static void say_all_named(const struct run_wish *wish)
+{
+    char path[RUN_PATH];
+    for (size_t i = 0; wish->verbose && i < wish->named_count; i++) {
+        const struct run_bucket *bucket = &wish->named[i];
+        const struct cli_rule limit = cli_rule_of(&bucket->info);
+        if (tundish_path(bucket->name, path, sizeof(path)) == 0)
+            cli_rule_say(path, &limit, !bucket->has_rate || bucket->has_burst);
+    }
 }
 
 /* run-PID-up, or run-PID-up-2 and so on: an outer run that has become this process may own the first. */
@@ -146,21 +116,34 @@ static int make_own(const struct run_wish *wish, struct run_rule *rule)
     if (status)
         return status;
     rule->count = 1;
-    say_bucket(wish, rule->names[0], rule, &rule->limit);
+    if (wish->verbose)
+        cli_rule_say(rule->names[0], &rule->limit, wish->burst != NULL);
     return CLI_OK;
 }
 
-int run_buckets_prepare(struct run_wish *wish)
+static int make_all_own(struct run_wish *wish)
 {
     int status = CLI_OK;
-    if (wish->per_process)
+    if (wish->per_process || wish->name_count > 0 || wish->rule_count == 0)
         return CLI_OK;
-    if (wish->name_count > 0)
-        return prepare_all_named(wish, &wish->rules[0]);
     tdi_sweep();
     for (size_t i = 0; i < wish->rule_count && status == CLI_OK; i++)
         status = make_own(wish, &wish->rules[i]);
     return status;
+}
+
+int run_buckets_prepare(struct run_wish *wish)
+{
+    int status = run_config_add_buckets(wish);
+    if (status == CLI_OK && wish->name_count > 0)
+        status = add_all_named(wish, &wish->rules[0]);
+    if (status == CLI_OK)
+        status = run_config_settle(wish);
+    if (status == CLI_OK)
+        status = run_bucket_make_all(wish);
+    if (status == CLI_OK)
+        say_all_named(wish);
+    return status ? status : make_all_own(wish);
 }
 
 static void discard(struct run_rule *rule)
@@ -182,4 +165,5 @@ void run_buckets_discard(struct run_wish *wish)
 {
     for (size_t i = 0; i < wish->rule_count; i++)
         discard(&wish->rules[i]);
+    run_bucket_discard_all(wish);
 }

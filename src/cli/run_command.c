@@ -92,12 +92,23 @@ void run_command_warn(const char *name, const char *path)
         cli_say(name, "%s, which no preloaded library can reach: it runs without the limit", obstacle);
 }
 
+static int complain_of_exec(const char *name)
+{
+    if (errno == ENOENT) {
+        cli_say(name, "cannot run: its interpreter is missing");
+        return CLI_NOT_FOUND;
+    }
+    return complain(name, errno);
+}
+
 int run_command_exec(char **command)
 {
     execvp(command[0], command);
-    if (errno == ENOENT) {
-        cli_say(command[0], "cannot run: its interpreter is missing");
-        return CLI_NOT_FOUND;
-    }
-    return complain(command[0], errno);
+    return complain_of_exec(command[0]);
+}
+
+int run_command_exec_file(const char *path, char **command)
+{
+    execv(path, command);
+    return complain_of_exec(path);
 }

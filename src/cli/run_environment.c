@@ -308,6 +308,21 @@ static int write_all(const struct run_wish *wish, bool has_outer)
     return status;
 }
 
+/* Whether all that the command will read is right, and not too much for one program. */
+static int check_all(const struct run_wish *wish)
+{
+    struct tdi_policy policy;
+    char why[WHY];
+    int status = read_rules(wish, &policy);
+    if (status || !run_config_is_in_force(wish))
+        return status;
+    if (tdi_frozen_add(&policy, &wish->config.conf.frozen, tdi_policy_program(wish->command[0]), why,
+                       sizeof(why)) == 0)
+        return CLI_OK;
+    cli_say("run", "%s", why);
+    return CLI_RUN_FAILED;
+}
+
 int run_environment_set(const struct run_wish *wish)
 {
     struct tdi_policy policy;
@@ -325,5 +340,5 @@ int run_environment_set(const struct run_wish *wish)
         say_outer(wish);
     if (status == CLI_OK)
         status = write_all(wish, has_outer);
-    return status == CLI_OK ? read_rules(wish, &policy) : status;
+    return status == CLI_OK ? check_all(wish) : status;
 }

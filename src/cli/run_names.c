@@ -60,7 +60,7 @@ int run_name_of_path(const char *path, char **out)
     return join(path, "", out);
 }
 
-int run_name_make(const struct run_wish *wish, const char *name, char **out, bool *keyed)
+int run_name_make(const char *name, bool makes, char **out, bool *keyed)
 {
     char path[RUN_PATH];
     int error = 0;
@@ -76,8 +76,7 @@ int run_name_make(const struct run_wish *wish, const char *name, char **out, boo
     if (strchr(name, '/'))
         return join("", name, out);
     /* A process that makes a bucket by its path makes no directory. */
-    error =
-        tdi_name_directory(wish->rates[RUN_CHOSEN] ? TDI_NAME_MAKE : TDI_NAME_CHECK, path, sizeof(path) - 1);
+    error = tdi_name_directory(makes ? TDI_NAME_MAKE : TDI_NAME_CHECK, path, sizeof(path) - 1);
     if (error)
         return fail(name, error);
     strcat(path, "/");

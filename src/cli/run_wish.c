@@ -76,13 +76,35 @@ static int make_rule(struct run_wish *wish, enum run_flow flow)
     return status;
 }
 
+/* What is said about rules of options alone; those of a file say it themselves. */
+static int refuse_idle(const struct run_wish *wish)
+{
+    const char *idle = wish->burst         ? "--burst"
+                       : wish->calls       ? "--calls"
+                       : wish->count       ? "--count"
+                       : wish->dest        ? "--dest"
+                       : wish->max_wait    ? "--max-wait"
+                       : wish->per_process ? "--per-process"
+                       : wish->when_empty  ? "--when-empty"
+                                           : NULL;
+    if (!run_config_is_in_force(wish))
+        return cli_usage(&cmd_run,
+                         "needs -b NAME, --rate, --up, --down or --connect, or a configuration file "
+                         "with rules, else there is nothing to limit");
+    if (idle)
+        return cli_usage(&cmd_run,
+                         "%s goes with -b, --rate, --up, --down or --connect; the rules of a file say "
+                         "it themselves",
+                         idle);
+    return CLI_OK;
+}
+
 static int check_company(const struct run_wish *wish)
 {
     const bool chosen = wish->rates[RUN_CHOSEN] || wish->name_count > 0;
     const bool flowing = wish->rates[RUN_UP] || wish->rates[RUN_DOWN] || wish->rates[RUN_CONNECT];
     if (!chosen && !flowing)
-        return cli_usage(&cmd_run, "needs -b NAME, --rate, --up, --down or --connect, "
-                                   "else there is nothing to limit");
+        return refuse_idle(wish);
     if (wish->name_count > 0 && flowing)
         return cli_usage(&cmd_run, "-b goes with --rate only: --up, --down and --connect have buckets of "
                                    "their own");
@@ -101,8 +123,6 @@ static int check_company(const struct run_wish *wish)
 
 int run_wish_check(struct run_wish *wish)
 {
-    if (!wish->command[0])
-        return cli_usage(&cmd_run, "needs a command");
     int status = check_company(wish);
     for (enum run_flow flow = RUN_CHOSEN; flow < RUN_FLOWS && status == CLI_OK; flow++)
         if (wish->rates[flow] || (flow == RUN_CHOSEN && wish->name_count > 0))

@@ -7,6 +7,7 @@ if(NOT text MATCHES "global:(.*)local:")
   message(FATAL_ERROR "${MAP}: no names between global: and local:")
 endif()
 string(REGEX MATCHALL "[A-Za-z_][A-Za-z_0-9]*" names "${CMAKE_MATCH_1}")
+list(FILTER names EXCLUDE REGEX "^tundish_") # our own
 list(LENGTH names count)
 list(TRANSFORM names REPLACE "(.+)" "    \"\\1\",\n")
 string(JOIN "" names ${names})

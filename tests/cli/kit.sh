@@ -95,6 +95,11 @@ need_shim() {
     fi
 }
 
+# Whether hooks work: a sanitizer's runtime needs functions before the preload library, which it is in, is ready.
+has_hooks() {
+    ! grep -q '__[a-z]*san_init' "$shim"
+}
+
 need() {
     command -v "$1" > /dev/null || {
         echo "this machine has no $1" >&2

@@ -51,7 +51,10 @@ wrong "tundish: run: --max-wait 5: is no time: *" run --rate 1/s --max-wait 5 tr
 wrong "tundish: run: --inherit fly: is env, always or never; *" run --rate 1/s --inherit fly true
 wrong "tundish: run: --dry-run holds nothing, so --when-empty drop has no meaning; *" \
     run --rate 1/s --dry-run --when-empty drop true
-wrong "tundish: run: --config is not in this version; *" run --config x -- true
+wrong "tundish: run: --config and --no-config exclude each other; *" run --config x --no-config -- true
+wrong "tundish: run: needs -b NAME, *" run --no-config true
+wrong "tundish: x: No such file or directory" run --config x -- true
+wrong "tundish: check: takes one FILE; *" check a b
 wrong "tundish: run: no more than 8 buckets at once; *" \
     run -b 1 -b 2 -b 3 -b 4 -b 5 -b 6 -b 7 -b 8 -b 9 true
 wrong "tundish: status: unknown option --json; *" status --json
@@ -62,7 +65,7 @@ works help
 prints 'usage: tundish COMMAND*'
 works --help
 works -h
-for command in run create set reset rm take peek status doctor; do
+for command in run create set reset rm take peek status check doctor; do
     works help $command
     prints "usage: tundish $command *"
     works $command --help

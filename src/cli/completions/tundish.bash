@@ -29,7 +29,7 @@ _tundish_run_command() {
         case ${COMP_WORDS[i]} in
         --) ((i < COMP_CWORD)) && echo $((i + 1)); return ;;
         -b | --bucket | --rate | --up | --down | --connect | --burst | --calls | --count | --dest | \
-            --when-empty | --max-wait | --inherit)
+            --when-empty | --max-wait | --inherit | --config)
             ((i++))
             [[ ${COMP_WORDS[i]} == = ]] && ((i++))
             ;;
@@ -53,6 +53,11 @@ _tundish_command_word() {
     fi
 }
 
+_tundish_files() {
+    compopt -o filenames 2> /dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}
+
 _tundish_option_value() {
     case $1 in
     -b | --bucket) _tundish_reply "$2" "$(_tundish_buckets)" ;;
@@ -60,6 +65,7 @@ _tundish_option_value() {
 sendfile splice copy_file_range read readv pread preadv recv recvfrom recvmsg recvmmsg" ;;
     --dest) _tundish_words "$2" 'inet unix pipe file tty' ;;
     --when-empty) _tundish_words "$2" 'wait refuse drop observe' ;;
+    --config) _tundish_files "$2" ;;
     --inherit) _tundish_words "$2" 'env always never' ;;
     --count) _tundish_words "$2" 'bytes calls' ;;
     --mode) _tundish_words "$2" '0600 0660 0666' ;;
@@ -75,7 +81,7 @@ sendfile splice copy_file_range read readv pread preadv recv recvfrom recvmsg re
 
 _tundish() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
-    local commands='run create set reset rm take wait peek status doctor help'
+    local commands='run create set reset rm take wait peek status check doctor help'
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         _tundish_words "$current" "$commands --help --version"
@@ -99,7 +105,7 @@ _tundish() {
     case $command in
     run)
         options='-b --rate --up --down --connect --burst --per-process --calls --count --dest'
-        options+=' --when-empty --max-wait --dry-run --inherit --verbose --help --'
+        options+=' --when-empty --max-wait --dry-run --inherit --config --no-config --verbose --help --'
         ;;
     create) options='--rate --burst --initial --unfair --stepped --strict --mode --verbose --help' ;;
     wait) options='--timeout --help' ;;
@@ -111,6 +117,13 @@ _tundish() {
             _tundish_words "$current" "$options"
         else
             _tundish_command_word 2 "$current"
+        fi
+        ;;
+    check)
+        if [[ $current == -* ]]; then
+            _tundish_words "$current" "$options"
+        else
+            _tundish_files "$current"
         fi
         ;;
     help) _tundish_words "$current" "${commands% help}" ;;
