@@ -123,6 +123,21 @@ static unsigned rage(struct storm *storm)
     return kills;
 }
 
+/*
+ * Entries of processes that were killed between taking one and signing it: only their process id is known, and
+ * on a busy machine another process may have it by now.
+ */
+static uint32_t count_unsigned(const struct tundish *bucket)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++) {
+        const struct tdi_layout_instance *entry = &bucket->file->instance[i];
+        uint64_t owner = atomic_load(&entry->owner);
+        count += owner != 0 && atomic_load(&entry->identified) != owner;
+    }
+    return count;
+}
+
 static void expect_a_working_bucket(struct tundish *bucket)
 {
     struct tundish *handle[TDI_LAYOUT_INSTANCES - 1];
@@ -137,7 +152,7 @@ static void expect_a_working_bucket(struct tundish *bucket)
     for (unsigned i = 0; i < PROC_LEN(handle); i++)
         handle[i] = proc_open("bucket");
     ck_assert_uint_eq(proc_info(bucket).instances, TDI_LAYOUT_INSTANCES);
-    ck_assert_uint_eq(proc_info(bucket).unlisted, unlisted);
+    ck_assert_uint_le(proc_info(bucket).unlisted, unlisted + count_unsigned(bucket));
     for (unsigned i = 0; i < PROC_LEN(handle); i++)
         tundish_close(handle[i]);
     ck_assert_uint_eq(proc_count_files(kit_tmpdir()), 1);
