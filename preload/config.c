@@ -27,18 +27,22 @@ static const char *find_word(char *const *words, const char *start)
     return NULL;
 }
 
-bool tdi_config_is_launcher(char *const *words)
+static pid_t read_process(const char *at)
 {
-    return find_word(words, TDI_RELAUNCHED) != NULL;
-}
-
-pid_t tdi_config_command(char *const *words)
-{
-    const char *at = find_word(words, "TUNDISH_RUN=");
     pid_t process = 0;
     for (; at != NULL && *at >= '0' && *at <= '9' && process < INT_MAX / 10; at++)
         process = process * 10 + (*at - '0');
     return process;
+}
+
+bool tdi_config_is_launcher(char *const *words)
+{
+    return read_process(find_word(words, TDI_RELAUNCHED)) == getpid();
+}
+
+pid_t tdi_config_command(char *const *words)
+{
+    return read_process(find_word(words, "TUNDISH_RUN="));
 }
 
 static int complain(char *why, size_t len, const char *path, const char *reason)
@@ -56,17 +60,23 @@ static const char *reason_of(int error)
 {
     return error == ENOENT   ? "no such file"
            : error == EACCES ? "this user may not read it"
+           : error == EISDIR ? "is no regular file"
                              : "cannot be read";
 }
 
 /* As much of the file as there is room for. Its bytes, or a negative errno. */
 static ssize_t read_all(const char *path)
 {
+    struct stat status;
     size_t size = 0;
     long got = 1;
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return -errno;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        (void)syscall(SYS_close, fd);
+        return -EISDIR;
+    }
     while (got > 0 && size < sizeof frozen) {
         got = syscall(SYS_read, fd, (char *)&frozen + size, sizeof frozen - size);
         size += got > 0 ? (size_t)got : 0;

@@ -13,6 +13,7 @@ struct tdi_inside {
     int house; /* > 0: our own housekeeping runs (dlsym, opening buckets); its calls are passed on as they are
                 */
     int road;  /* > 0: a call of the program is on the road; a forked child must keep what that call holds */
+    int visits;        /* > 0: the thread is visiting the objects of the process, see hook/find.c */
     uint32_t waits;    /* how often the program has waited for events */
     uint32_t refusals; /* how often it was told EAGAIN for one socket since it last did */
     uint32_t refused_at;

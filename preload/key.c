@@ -32,7 +32,7 @@ enum state {
 struct entry {
     _Atomic(uint32_t) state;
     struct tdi_place place;
-    _Atomic(struct tundish *) bucket[TDI_RULE_BUCKETS]; /* NULL: not looked for; &absent: not to be had */
+    _Atomic(struct tundish *) bucket[TDI_POLICY_ALL_BUCKETS]; /* NULL: not looked for; &absent: not there */
 };
 
 static struct entry entries[TDI_KEYS];

@@ -238,7 +238,7 @@ bool tdi_open_rules(struct tdi_rules *rules)
         rule->policy = &rules->policy.rule[r];
         rule->all = &rules->policy;
         rule->first = buckets;
-        bool fits = buckets + rule->policy->buckets <= TDI_RULE_BUCKETS;
+        bool fits = buckets + rule->policy->buckets <= TDI_POLICY_ALL_BUCKETS;
         if (!fits)
             give_up(rule, "BUCKET", "more than 16 buckets in all");
         if (!fits || !open_rule(&rules->policy, rule)) {

@@ -2,17 +2,21 @@
 #include "relaunch.h"
 
 #include <dlfcn.h>
-#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "policy/env.h"
 #include "policy/policy.h"
+#include "say.h"
 
 #define OWN_WORDS 7 /* of the launcher's command line, before the program's */
 
@@ -38,16 +42,27 @@ static void cut_to_directory(char *path)
         slash[1] = '\0';
 }
 
-/* The program's own file; ld.so's when it was told to run the program. */
+/* Whether the path still names what runs; an unnamed or deleted file has none. */
+static bool is_file_of_program(const char *path)
+{
+    struct stat named, running;
+    return stat(path, &named) == 0 && stat("/proc/self/exe", &running) == 0 &&
+           named.st_dev == running.st_dev && named.st_ino == running.st_ino;
+}
+
+/* The program's own file, or why there is none: with ld.so's command line it is ld.so. */
 static const char *find_program(char path[PATH_MAX])
 {
-    ssize_t len = syscall(SYS_readlinkat, -100 /* AT_FDCWD */, "/proc/self/exe", path, PATH_MAX - 1);
+    ssize_t len = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, PATH_MAX - 1);
     if (len <= 0)
-        return "the launcher must read it, and /proc, which tells it what to start, is not there; use "
-               "'tundish run'";
+        return "the launcher must read it, and /proc, which tells what to start, is not there; use 'tundish "
+               "run'";
     path[len] = '\0';
     if (getauxval(AT_BASE) == 0)
         return "the launcher must read it, and cannot start what ld.so was told to run; use 'tundish run'";
+    if (!is_file_of_program(path))
+        return "the launcher must read it, and this program has no file to be started from; use 'tundish "
+               "run'";
     return NULL;
 }
 
@@ -70,10 +85,20 @@ static void try_places(char *const *arguments, char *const *words)
     }
 }
 
+/* One that somebody else has set must not stand in the way. How many there are. */
+static size_t copy_but_mark(char **to, char *const *words)
+{
+    size_t kept = 0;
+    for (; *words != NULL; words++)
+        if (strncmp(*words, TDI_RELAUNCHED, strlen(TDI_RELAUNCHED)) != 0)
+            to[kept++] = *words;
+    return kept;
+}
+
 const char *tdi_relaunch(const char *path, int argc, char *const *argv, char *const *words)
 {
     char program[PATH_MAX];
-    char mark[] = TDI_RELAUNCHED "1";
+    char mark[sizeof TDI_RELAUNCHED + TDI_DECIMAL] = TDI_RELAUNCHED;
     const size_t settings = count(words);
     const size_t size = (OWN_WORDS + (size_t)argc + 1 + settings + 2) * sizeof(char *);
     const char *why = find_program(program);
@@ -87,9 +112,11 @@ const char *tdi_relaunch(const char *path, int argc, char *const *argv, char *co
     memcpy(room, own, sizeof own);
     memcpy(room + OWN_WORDS, argv, (size_t)argc * sizeof *argv);
     char **environment = room + OWN_WORDS + argc + 1;
-    memcpy(environment, words, settings * sizeof *words);
-    environment[settings] = mark;
+    size_t kept = copy_but_mark(environment, words);
+    (void)tdi_decimal(mark + strlen(mark), (uint64_t)getpid());
+    environment[kept] = mark;
     try_places(room, environment);
     (void)munmap(room, size);
-    return "the launcher, which must read it, is not where this library expects it; use 'tundish run'";
+    return "the launcher, which must read it, cannot be executed from where this library expects it; use "
+           "'tundish run'";
 }

@@ -97,7 +97,6 @@ static void after_fork_in_child(void)
                         tdi_inside.road > 0); /* under way: a call that a signal handler interrupted */
     tdi_key_after_fork();
     tdi_debt_after_fork();
-    tdi_hook_after_fork();
     tdi_inside.house--;
     errno = saved_errno;
     tdi_ready_unlock_after_fork();
@@ -241,7 +240,7 @@ void tdi_rules_open(int argc, char *const *argv, char *const *environ_words)
         tdi_rules_give_up(why, "", "");
     else if (error == 0 && tdi_open_rules(&rules) && rules.count > 0)
         (void)pthread_atfork(before_fork, tdi_ready_unlock_after_fork, after_fork_in_child);
-    tdi_hook_begin_idle();
+    tdi_hook_begin_all();
     if (frozen != NULL)
         tdi_hook_begin(&rules, frozen);
     command = tdi_config_command(environ_words);

@@ -23,8 +23,6 @@ struct tdi_rule {
     const char *path[TDI_POLICY_BUCKETS];       /* of a keyed one, with its keys still in it */
 };
 
-#define TDI_RULE_BUCKETS 16 /* of all rules */
-
 struct tdi_rules {
     uint32_t calls; /* of all rules */
     bool broken;    /* they cannot be obeyed, and their calls are to fail */

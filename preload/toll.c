@@ -63,7 +63,7 @@ static bool is_stood_for(struct tdi_toll *toll, const struct tdi_share *share)
 static void add_share(struct tdi_toll *toll, const struct tdi_share *share)
 {
     uint32_t at = toll->count;
-    if (at == TDI_RULE_BUCKETS)
+    if (at == TDI_POLICY_ALL_BUCKETS)
         return;
     if (share->manner != TDI_EMPTY_OBSERVE) {
         at = toll->firm++;

@@ -24,7 +24,7 @@ struct tdi_toll {
     bool drop;            /* a rule would rather throw datagrams away */
     int refuse_errno;     /* of the rule that refuses, or limits the wait */
     uint64_t max_wait_ns; /* the shortest of the rules */
-    struct tdi_share share[TDI_RULE_BUCKETS];
+    struct tdi_share share[TDI_POLICY_ALL_BUCKETS];
 };
 
 /* Writes what the call costs; count is 0 if no rule concerns it. */

@@ -26,7 +26,7 @@ struct tdi_wait {
     uint64_t deadline_ns; /* of tundish_now_ns */
     int late_errno;       /* what then */
     struct tdi_all all;   /* the place in line, while there is one */
-    struct tundish_demand demands[TDI_RULE_BUCKETS];
+    struct tundish_demand demands[TDI_POLICY_ALL_BUCKETS];
 };
 
 /* Everything but `all` and `demands`, which need no beginning. */

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "inside.h"
+#include "text.h"
 
 /* What enter.S expects: whether this is the answer, and what it is. */
 struct answer {
@@ -34,7 +35,7 @@ static const struct answer not_ours = {0, NULL};
 static struct tdi_hook *find_hook(const char *name)
 {
     for (uint32_t i = 0; name != NULL && i < tdi_hooks; i++)
-        if (tdi_hook[i].spec != NULL && strcmp(tdi_hook[i].name, name) == 0)
+        if (tdi_hook[i].spec != NULL && tdi_text_same(tdi_hook[i].name, name))
             return &tdi_hook[i];
     return NULL;
 }
@@ -58,24 +59,31 @@ static bool leads_to(struct tdi_hook *hook, tdi_function *function, const void *
     return home != NULL && home->function == function;
 }
 
-/* The global search finds the hook library first, whether or not anybody else has the function. */
+static struct answer lead(struct tdi_hook *hook, void *found, const void *caller)
+{
+    bool leads = leads_to(hook, (tdi_function *)(uintptr_t)found, caller);
+    return (struct answer){1, leads ? stub_of(hook) : found};
+}
+
+/*
+ * The global search finds the hook library first, whether or not anybody else has the function. Without it
+ * there would be what was there at the start, what the caller's object needs, and what was made global later,
+ * which only ld.so knows.
+ */
 static struct answer answer_default(struct tdi_hook *hook, const void *caller)
 {
-    struct tdi_home room;
-    if (tdi_hook_home(hook, caller, &room) != NULL)
+    struct tdi_found found = tdi_find(hook->name, NULL, caller);
+    if (found.function != NULL && found.way != TDI_FOUND_ELSEWHERE)
         return (struct answer){1, stub_of(hook)};
-    return (struct answer){1, tdi_real_dlsym(RTLD_NEXT, hook->name)}; /* NULL, and dlerror knows why */
+    void *later = tdi_real_dlsym(RTLD_NEXT, hook->name);
+    return later != NULL ? lead(hook, later, caller) : (struct answer){1, NULL}; /* dlerror knows why */
 }
 
 static struct answer answer(struct tdi_hook *hook, void *found, const void *caller)
 {
-    void *stub = stub_of(hook);
     if (found == NULL)
         return (struct answer){1, NULL};
-    if (found == stub)
-        return answer_default(hook, caller);
-    bool leads = leads_to(hook, (tdi_function *)(uintptr_t)found, caller);
-    return (struct answer){1, leads ? stub : found};
+    return found == stub_of(hook) ? answer_default(hook, caller) : lead(hook, found, caller);
 }
 
 /* A search from the beginning, or from the program on, meets the hook library before anybody else. */
@@ -93,9 +101,19 @@ static struct tdi_hook *find_asked_for(void *handle, const char *name, const voi
     return handle == RTLD_NEXT && !finds_stub(handle, caller) ? NULL : hook;
 }
 
+/* Who asks for dlclose itself is to get the one that notices. */
+static struct answer answer_dlclose(void *handle, const char *name)
+{
+    void *found = tdi_real_dlsym(handle, name), *real;
+    memcpy(&real, &real_dlclose, sizeof real);
+    return (struct answer){1, found == real ? (void *)(uintptr_t)tdi_find_stub(name) : found};
+}
+
 struct answer tdi_caught_dlsym(void *handle, const char *name, const void *caller)
 {
     struct tdi_hook *hook = find_asked_for(handle, name, caller);
+    if (name != NULL && handle != RTLD_NEXT && handle != RTLD_DEFAULT && tdi_text_same(name, "dlclose"))
+        return answer_dlclose(handle, name);
     if (hook == NULL)
         return not_ours;
     if (finds_stub(handle, caller))
@@ -113,8 +131,9 @@ struct answer tdi_caught_dlvsym(void *handle, const char *name, const char *vers
 
 static int caught_dlclose(void *handle)
 {
+    tdi_hook_closing_begins();
     int result = real_dlclose(handle);
-    tdi_hook_forget();
+    tdi_hook_closing_ends();
     return result;
 }
 
@@ -123,19 +142,18 @@ static void put_code(ffi_go_closure *closure, void (*code)(void))
     memcpy(&closure->tramp, &code, sizeof code);
 }
 
-bool tdi_caught_begin(struct tdi_hook *hook, enum tdi_caught which)
+bool tdi_caught_begin(struct tdi_hook *hook)
 {
     static const struct {
         const char *name;
-        enum tdi_caught which;
         void (*code)(void);
         void *real;
-    } all[] = {{"dlsym", TDI_CAUGHT_WITH_HOOKS, tdi_catch_dlsym, &tdi_real_dlsym},
-               {"dlvsym", TDI_CAUGHT_WITH_HOOKS, tdi_catch_dlvsym, &tdi_real_dlvsym},
-               {"dlclose", TDI_CAUGHT_ALWAYS, (void (*)(void))caught_dlclose, &real_dlclose}};
+    } all[] = {{"dlsym", tdi_catch_dlsym, &tdi_real_dlsym},
+               {"dlvsym", tdi_catch_dlvsym, &tdi_real_dlvsym},
+               {"dlclose", (void (*)(void))caught_dlclose, &real_dlclose}};
     struct tdi_home room;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].which != which || strcmp(hook->name, all[i].name) != 0)
+        if (!tdi_text_same(hook->name, all[i].name))
             continue;
         const struct tdi_home *home = tdi_hook_home(hook, NULL, &room);
         if (home == NULL)

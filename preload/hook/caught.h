@@ -11,12 +11,7 @@
 void tdi_catch_dlsym(void);
 void tdi_catch_dlvsym(void);
 
-enum tdi_caught {
-    TDI_CAUGHT_ALWAYS,     /* dlclose: where functions are is remembered for every program */
-    TDI_CAUGHT_WITH_HOOKS, /* the others, for programs that a hook is for */
-};
-
-/* Whether the entry is one of those; it is ready then. */
-bool tdi_caught_begin(struct tdi_hook *hook, enum tdi_caught which);
+/* Whether the entry is one of them; it is ready then. */
+bool tdi_caught_begin(struct tdi_hook *hook);
 
 #endif

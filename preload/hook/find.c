@@ -8,10 +8,16 @@
 
 #include <errno.h>
 #include <link.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/auxv.h>
 
+#include "inside.h"
+#include "list.h"
 #include "object.h"
+#include "policy/stub.h"
+#include "text.h"
 
 #define QUEUE 64 /* objects that a caller's object needs, directly or not */
 
@@ -35,14 +41,58 @@ static bool is_vdso(const struct tdi_object *object)
     return header != 0 && tdi_range_has(&object->range, (const void *)header);
 }
 
+/* By its name as well: a list made by hand may hold several. */
 static bool is_stub(const struct tdi_object *object)
 {
-    return table != NULL && tdi_range_has(&object->range, table);
+    return (table != NULL && tdi_range_has(&object->range, table)) ||
+           tdi_text_begins(tdi_text_last_part(object->path), TDI_STUB_FILE);
 }
 
 static bool is_foreign(const struct tdi_object *object)
 {
     return !is_stub(object) && !tdi_range_has(&object->range, __ehdr_start) && !is_vdso(object);
+}
+
+#define PATIENCE 20000 /* yields; some milliseconds */
+
+static _Atomic(uint32_t) inside_of_visits; /* threads */
+static atomic_bool forking;
+
+/* Nobody waits long: who waits here may hold what the forking thread waits for. */
+static void enter(void)
+{
+    /* seq_cst, and in this order, against tdi_find_before_fork's: one of the two sees the other. */
+    atomic_fetch_add(&inside_of_visits, 1);
+    for (int i = 0; i < PATIENCE && atomic_load(&forking) && tdi_inside.visits == 0; i++) {
+        atomic_fetch_sub(&inside_of_visits, 1);
+        sched_yield();
+        atomic_fetch_add(&inside_of_visits, 1);
+    }
+    tdi_inside.visits++;
+}
+
+static void leave(void)
+{
+    tdi_inside.visits--;
+    atomic_fetch_sub(&inside_of_visits, 1);
+}
+
+void tdi_find_before_fork(void)
+{
+    atomic_store(&forking, true);
+    for (int i = 0; i < PATIENCE && atomic_load(&inside_of_visits) > (uint32_t)tdi_inside.visits; i++)
+        sched_yield();
+}
+
+void tdi_find_after_fork_in_parent(void)
+{
+    atomic_store(&forking, false);
+}
+
+void tdi_find_after_fork_in_child(void)
+{
+    atomic_store(&inside_of_visits, (uint32_t)tdi_inside.visits);
+    atomic_store(&forking, false);
 }
 
 /* One visit to all objects, in the order they were loaded in. */
@@ -81,8 +131,17 @@ static bool go_round(struct visit *visit)
 {
     visit->index = 0;
     visit->stopped = false;
-    (void)dl_iterate_phdr(visit_one, visit);
+    (void)tdi_list_iterate(visit_one, visit);
     return visit->stopped;
+}
+
+/* A search that is one visit only. */
+static bool visit_all(struct visit *visit)
+{
+    enter();
+    bool stopped = go_round(visit);
+    leave();
+    return stopped;
 }
 
 static bool look_for_function(struct visit *visit, const struct tdi_object *object, unsigned index)
@@ -161,14 +220,12 @@ static void answer_for(const void *caller, struct tdi_found *found)
     found->users = find_object(caller, &user) ? user.range : (struct tdi_range){0, 0};
 }
 
-static bool find_told(tdi_function *told, struct tdi_found *found)
+/* Another library may have come to lie there. */
+static bool find_told(const struct search *search, struct tdi_found *found)
 {
     struct tdi_object object;
-    if (told == NULL || !find_object((const void *)(uintptr_t)told, &object))
-        return false;
-    found->function = told;
-    found->home = object.range;
-    return true;
+    return search->told != NULL && find_object((const void *)(uintptr_t)search->told, &object) &&
+           tdi_object_look_up(&object, search->name, found) && found->function == search->told;
 }
 
 /* Among the objects of these places in the order of loading. */
@@ -176,8 +233,8 @@ static bool find_among(const struct search *search, unsigned from, unsigned to, 
 {
     struct visit visit = {.look = look_for_function, .name = search->name, .from = from, .to = to};
     bool is_there = go_round(&visit);
-    if (is_there)
-        *found = visit.found;
+    found->function = visit.found.function;
+    found->home = visit.found.home;
     return is_there;
 }
 
@@ -190,12 +247,15 @@ static int search_all(struct dl_phdr_info *info, size_t size, void *argument)
     (void)info;
     (void)size;
     if (find_among(search, behind, later, found)) {
+        found->way = TDI_FOUND_AT_START;
         found->users = everybody;
         return 1;
     }
+    found->way = TDI_FOUND_NEARBY;
     if (find_nearby(search->name, search->caller, found))
         return 1;
-    if (find_told(search->told, found) || find_among(search, later, UINT32_MAX, found))
+    found->way = TDI_FOUND_ELSEWHERE;
+    if (find_told(search, found) || find_among(search, later, UINT32_MAX, found))
         answer_for(search->caller, found);
     else
         found->function = NULL;
@@ -206,7 +266,9 @@ struct tdi_found tdi_find(const char *name, tdi_function *told, const void *call
 {
     struct search search = {.name = name, .told = told, .caller = caller};
     int saved_errno = errno;
-    (void)dl_iterate_phdr(search_all, &search);
+    enter();
+    (void)tdi_list_iterate(search_all, &search);
+    leave();
     errno = saved_errno;
     return search.found;
 }
@@ -220,13 +282,13 @@ static bool look_for_library(struct visit *visit, const struct tdi_object *objec
 bool tdi_find_is_in(const void *address, const char *library)
 {
     struct visit visit = {.look = look_for_library, .name = library, .address = address, .to = UINT32_MAX};
-    return go_round(&visit);
+    return visit_all(&visit);
 }
 
 bool tdi_find_is_before(const void *address)
 {
     struct visit visit = {.look = look_for_address, .address = address, .to = behind};
-    return go_round(&visit);
+    return visit_all(&visit);
 }
 
 static bool count(struct visit *visit, const struct tdi_object *object, unsigned index)
@@ -241,21 +303,30 @@ void tdi_find_begin(const void *stub_table)
 {
     struct visit visit = {.look = count, .to = UINT32_MAX};
     table = stub_table;
-    (void)go_round(&visit);
+    tdi_list_begin();
+    (void)visit_all(&visit);
     at_start = visit.index;
+}
+
+static bool find_holder(const void *address, struct tdi_object *object)
+{
+    enter();
+    bool found = find_object(address, object);
+    leave();
+    return found;
 }
 
 tdi_function *tdi_find_stub(const char *name)
 {
     struct tdi_found found = {.function = NULL};
     struct tdi_object stub;
-    return find_object(table, &stub) && tdi_object_look_up(&stub, name, &found) ? found.function : NULL;
+    return find_holder(table, &stub) && tdi_object_look_up(&stub, name, &found) ? found.function : NULL;
 }
 
 bool tdi_find_object(const void *address, struct tdi_range *object)
 {
     struct tdi_object there;
-    if (!find_object(address, &there))
+    if (!find_holder(address, &there))
         return false;
     *object = there.range;
     return true;

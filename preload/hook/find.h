@@ -21,8 +21,15 @@ static inline bool tdi_range_has(const struct tdi_range *range, const void *addr
 
 typedef void tdi_function(void);
 
+enum tdi_found_way {
+    TDI_FOUND_AT_START, /* in what was loaded at the start and never goes */
+    TDI_FOUND_NEARBY,   /* in the caller's object or in what that needs */
+    TDI_FOUND_ELSEWHERE,
+};
+
 struct tdi_found {
     tdi_function *function; /* NULL: nobody defines it */
+    enum tdi_found_way way;
     struct tdi_range home;  /* the object that does */
     struct tdi_range users; /* callers for whom the answer is the same: everybody, or one object */
 };
@@ -44,6 +51,14 @@ struct tdi_found tdi_find(const char *name, tdi_function *told, const void *call
 
 /* Whether the object that holds the address goes by that name: a soname, a path or the last part of one. */
 bool tdi_find_is_in(const void *address, const char *library);
+
+/*
+ * Around a fork. A child in which ld.so's lock is held for ever, by a thread that was left behind in a visit,
+ * could find nothing any more: so forks wait until nobody is in one, though not for long.
+ */
+void tdi_find_before_fork(void);
+void tdi_find_after_fork_in_parent(void);
+void tdi_find_after_fork_in_child(void);
 
 /* The hook library's own function of that name. */
 tdi_function *tdi_find_stub(const char *name);

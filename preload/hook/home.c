@@ -1,99 +1,171 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where functions are is remembered for each caller's object: two libraries that are loaded each for itself
- * may bring a function of the same name. What is remembered is never changed, only dropped, so it can be read
- * without a lock. The room for it is enough for any program that does not load and unload libraries without
- * end; behind it, functions are looked up at each call.
+ * Where functions are. What was loaded at the start stays, and an answer from there is the same for everybody:
+ * it is written once and read for ever. Other libraries come and go, and two that are loaded each for itself
+ * may bring a function of the same name: such answers are remembered for each caller's object, and hold until
+ * any library is closed. They can be written again at any time, so each has a version, which is odd while it is
+ * written; a reader that saw it change has read nothing.
+ *
+ * While a library is being closed nothing is remembered or recalled: its addresses may be another's already.
+ * Who sees the other library there also sees that the closing had begun, as the kernel did one after the other.
  */
 #include <errno.h>
 #include <stddef.h>
 
 #include "hook.h"
 
-#define HOMES_MOST 1024
+static _Atomic(uint32_t) closings_begun, closings_ended;
 
-static struct tdi_home homes[HOMES_MOST];
-static atomic_uint homes_used;
-
-static struct tdi_home *take_room(void)
+void tdi_hook_closing_begins(void)
 {
-    if (atomic_load_explicit(&homes_used, memory_order_relaxed) >= HOMES_MOST)
-        return NULL;
-    unsigned i = atomic_fetch_add_explicit(&homes_used, 1, memory_order_relaxed);
-    return i < HOMES_MOST ? &homes[i] : NULL;
+    atomic_fetch_add(&closings_begun, 1); /* seq_cst, as the end: the two are compared */
 }
 
-static void remember(struct tdi_hook *hook, const struct tdi_home *room)
+void tdi_hook_closing_ends(void)
 {
-    struct tdi_home *home = NULL;
-    for (unsigned i = 0; i < TDI_HOMES; i++) {
-        const struct tdi_home *none = NULL;
-        if (atomic_load_explicit(&hook->home[i], memory_order_relaxed) != NULL)
-            continue;
-        if (home == NULL && (home = take_room()) == NULL)
-            return;
-        *home = *room;
-        /* Pairs with the acquire in recall: the home must be complete before it is seen. */
-        if (atomic_compare_exchange_strong_explicit(&hook->home[i], &none, home, memory_order_release,
-                                                    memory_order_relaxed))
-            return;
-    }
+    atomic_fetch_add(&closings_ended, 1);
 }
 
-static const struct tdi_home *recall(struct tdi_hook *hook, const void *caller)
+void tdi_hook_closing_after_fork(void)
 {
-    for (unsigned i = 0; i < TDI_HOMES; i++) {
-        /* Pairs with the release in remember. */
-        const struct tdi_home *home = atomic_load_explicit(&hook->home[i], memory_order_acquire);
-        if (home != NULL && tdi_range_has(&home->users, caller))
-            return home;
+    atomic_store(&closings_ended, atomic_load(&closings_begun)); /* other threads' are the parent's */
+}
+
+/* Whether nothing is being closed, and how often something was. */
+static bool is_settled(uint32_t *closings)
+{
+    *closings = atomic_load(&closings_ended); /* first: what begins between the two is noticed */
+    return atomic_load(&closings_begun) == *closings;
+}
+
+enum {
+    USERS_FROM,
+    USERS_TO,
+    FUNCTION,
+    OBJECT_FROM,
+    OBJECT_TO,
+    MEANT,
+};
+
+static void read_words(const struct tdi_memory *memory, struct tdi_home *home)
+{
+    uintptr_t word[TDI_MEMORY_WORDS];
+    for (unsigned i = 0; i < TDI_MEMORY_WORDS; i++)
+        word[i] = atomic_load_explicit(&memory->word[i], memory_order_relaxed);
+    *home = (struct tdi_home){{word[USERS_FROM], word[USERS_TO]},
+                              (tdi_function *)word[FUNCTION],
+                              {word[OBJECT_FROM], word[OBJECT_TO]},
+                              word[MEANT] != 0};
+}
+
+static void write_words(struct tdi_memory *memory, const struct tdi_home *home)
+{
+    const uintptr_t word[TDI_MEMORY_WORDS] = {
+        [USERS_FROM] = home->users.from,        [USERS_TO] = home->users.to,
+        [FUNCTION] = (uintptr_t)home->function, [OBJECT_FROM] = home->object.from,
+        [OBJECT_TO] = home->object.to,          [MEANT] = home->meant};
+    for (unsigned i = 0; i < TDI_MEMORY_WORDS; i++)
+        atomic_store_explicit(&memory->word[i], word[i], memory_order_relaxed);
+}
+
+static bool recall_one(const struct tdi_memory *memory, uint32_t closings, const void *caller,
+                       struct tdi_home *home)
+{
+    /* Pairs with the release in remember_in: the words are those of this version, or newer. */
+    uint32_t version = atomic_load_explicit(&memory->version, memory_order_acquire);
+    if (version % 2 != 0 || atomic_load_explicit(&memory->closings, memory_order_relaxed) != closings)
+        return false;
+    read_words(memory, home);
+    /* Pairs with the release fence in remember_in: who read a newer word sees a newer version. */
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&memory->version, memory_order_relaxed) == version &&
+           tdi_range_has(&home->users, caller);
+}
+
+static bool recall(const struct tdi_hook *hook, const void *caller, struct tdi_home *home)
+{
+    uint32_t closings;
+    if (!is_settled(&closings))
+        return false;
+    for (unsigned i = 0; i < TDI_MEMORIES; i++)
+        if (recall_one(&hook->memory[i], closings, caller, home))
+            return true;
+    return false;
+}
+
+static void remember_in(struct tdi_memory *memory, uint32_t closings, const struct tdi_home *home)
+{
+    uint32_t version = atomic_load_explicit(&memory->version, memory_order_relaxed);
+    if (version % 2 != 0 ||
+        !atomic_compare_exchange_strong_explicit(&memory->version, &version, version + 1,
+                                                 memory_order_relaxed, memory_order_relaxed))
+        return; /* somebody else is at it */
+    /* Pairs with the acquire fence in recall_one. */
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&memory->closings, closings, memory_order_relaxed);
+    write_words(memory, home);
+    /* Pairs with the acquire in recall_one. */
+    atomic_store_explicit(&memory->version, version + 2, memory_order_release);
+}
+
+/* In a place that is of no use any more, else in one after the other. */
+static void remember(struct tdi_hook *hook, uint32_t closings, const struct tdi_home *home)
+{
+    for (unsigned i = 0; i < TDI_MEMORIES; i++) {
+        struct tdi_memory *memory = &hook->memory[i];
+        if (atomic_load_explicit(&memory->version, memory_order_relaxed) == 0 ||
+            atomic_load_explicit(&memory->closings, memory_order_relaxed) != closings) {
+            remember_in(memory, closings, home);
+            return;
+        }
     }
-    return NULL;
+    unsigned next = atomic_fetch_add_explicit(&hook->next_memory, 1, memory_order_relaxed);
+    remember_in(&hook->memory[next % TDI_MEMORIES], closings, home);
+}
+
+static void make_common(struct tdi_hook *hook, const struct tdi_home *home)
+{
+    if (atomic_flag_test_and_set_explicit(&hook->common_taken, memory_order_relaxed))
+        return;
+    hook->common = *home;
+    /* Pairs with the acquire in tdi_hook_home. */
+    atomic_store_explicit(&hook->has_common, true, memory_order_release);
+}
+
+static bool is_meant(const struct tdi_hook *hook, const struct tdi_found *found)
+{
+    return hook->library == NULL || tdi_find_is_in((const void *)found->home.from, hook->library);
 }
 
 const struct tdi_home *tdi_hook_home(struct tdi_hook *hook, const void *caller, struct tdi_home *room)
 {
-    const struct tdi_home *home = recall(hook, caller);
-    if (home != NULL)
-        return home;
+    /* Pairs with the release in make_common. */
+    if (atomic_load_explicit(&hook->has_common, memory_order_acquire))
+        return &hook->common;
+    if (recall(hook, caller, room))
+        return room;
+    uint32_t closings;
+    bool settled = is_settled(&closings);
     tdi_function *told = atomic_load_explicit(&hook->told, memory_order_relaxed);
     struct tdi_found found = tdi_find(hook->name, told, caller);
     if (found.function == NULL)
         return NULL;
-    bool meant = hook->library == NULL || tdi_find_is_in((const void *)found.home.from, hook->library);
-    *room = (struct tdi_home){found.users, found.function, found.home, meant};
-    if (meant)
+    *room = (struct tdi_home){found.users, found.function, found.home, is_meant(hook, &found)};
+    if (room->meant)
         atomic_store_explicit(&hook->met, true, memory_order_relaxed);
-    if (found.users.to > found.users.from)
-        remember(hook, room);
+    if (found.way == TDI_FOUND_AT_START)
+        make_common(hook, room);
+    else if (settled && found.users.to > found.users.from)
+        remember(hook, closings, room);
     return room;
 }
 
-static bool is_gone(const struct tdi_range *range)
+void tdi_hook_take_from(struct tdi_hook *hook, const char *library)
 {
-    struct tdi_range now;
-    return range->to != UINTPTR_MAX && (!tdi_find_object((const void *)range->from, &now) ||
-                                        now.from != range->from || now.to != range->to);
-}
-
-static void forget_of(struct tdi_hook *hook)
-{
-    struct tdi_range object;
-    const void *told = (const void *)(uintptr_t)atomic_load_explicit(&hook->told, memory_order_relaxed);
-    if (told != NULL && !tdi_find_object(told, &object))
-        atomic_store_explicit(&hook->told, NULL, memory_order_relaxed);
-    for (unsigned i = 0; i < TDI_HOMES; i++) {
-        const struct tdi_home *home = atomic_load_explicit(&hook->home[i], memory_order_acquire);
-        if (home != NULL && (is_gone(&home->users) || is_gone(&home->object)))
-            (void)atomic_compare_exchange_strong_explicit(&hook->home[i], &home, NULL, memory_order_relaxed,
-                                                          memory_order_relaxed);
-    }
-}
-
-void tdi_hook_forget(void)
-{
-    int saved_errno = errno;
-    for (uint32_t i = 0; i < tdi_hooks; i++)
-        forget_of(&tdi_hook[i]);
-    errno = saved_errno;
+    struct tdi_home room;
+    hook->library = library;
+    atomic_store(&hook->has_common, false);
+    atomic_flag_clear(&hook->common_taken);
+    atomic_store(&hook->met, false);
+    (void)tdi_hook_home(hook, NULL, &room);
 }

@@ -6,8 +6,8 @@
  */
 #include "hook.h"
 
+#include <pthread.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "caught.h"
 #include "inside.h"
@@ -16,10 +16,11 @@
 #include "serve.h"
 #include "sig.h"
 #include "straight.h"
+#include "text.h"
 
 #define HOOKS_MOST (TDI_FROZEN_HOOKS + 4)
 
-uint32_t tdi_hooks;
+_Atomic(uint32_t) tdi_hooks;
 struct tdi_hook tdi_hook[HOOKS_MOST];
 
 /* ISO C knows no way from one to the other; POSIX says that the bits are the same. */
@@ -44,7 +45,7 @@ static uint32_t rules_for(const struct tdi_rules *rules, uint32_t bit, const str
 static const struct tdi_frozen_hook *find_spec(const struct tdi_frozen *frozen, const char *name)
 {
     for (uint32_t i = 0; i < frozen->hooks; i++)
-        if (strcmp(tdi_frozen_text(frozen, frozen->hook[i].symbol), name) == 0)
+        if (tdi_text_same(tdi_frozen_text(frozen, frozen->hook[i].symbol), name))
             return &frozen->hook[i];
     return NULL;
 }
@@ -63,17 +64,6 @@ static bool is_wanted(const struct tdi_rules *rules, uint32_t bit)
     return false;
 }
 
-/* What was found by the name alone does not count. */
-static void take_from(struct tdi_hook *hook, const char *library)
-{
-    struct tdi_home room;
-    hook->library = library;
-    for (unsigned i = 0; i < TDI_HOMES; i++)
-        atomic_store_explicit(&hook->home[i], NULL, memory_order_relaxed);
-    atomic_store_explicit(&hook->met, false, memory_order_relaxed);
-    (void)tdi_hook_home(hook, NULL, &room);
-}
-
 /* false: libffi cannot do it. */
 static bool fill(struct tdi_hook *hook, const struct tdi_rules *rules, const struct tdi_frozen *frozen,
                  const struct tdi_frozen_hook *spec)
@@ -85,7 +75,7 @@ static bool fill(struct tdi_hook *hook, const struct tdi_rules *rules, const str
     uint32_t count = rules_for(rules, hook->bit, &rule);
     hook->signature = tdi_frozen_text(frozen, spec->signature);
     if (spec->library != 0)
-        take_from(hook, tdi_frozen_text(frozen, spec->library));
+        tdi_hook_take_from(hook, tdi_frozen_text(frozen, spec->library));
     hook->straight = tdi_straight_suits(hook->signature);
     hook->bytes = count > 0 && rule->bytes && spec->cost.kind != TDI_COST_TOKENS;
     hook->only = count == 1 && is_plain(rules, rule) ? rule : NULL;
@@ -107,10 +97,10 @@ static void fill_all(const struct tdi_rules *rules, const struct tdi_frozen *fro
     }
 }
 
-static void publish_caught(enum tdi_caught which)
+static void publish_caught(void)
 {
     for (uint32_t i = 0; i < tdi_hooks; i++)
-        if (tdi_caught_begin(&tdi_hook[i], which))
+        if (tdi_caught_begin(&tdi_hook[i]))
             publish(&tundish_preload_hook_table[i], &tdi_hook[i]);
 }
 
@@ -120,13 +110,13 @@ static void begin_idle(void)
     struct tdi_home room;
     struct tdi_stub_entry *table = tundish_preload_hook_table;
     uint32_t count = 0;
-    for (; table != NULL && count < HOOKS_MOST && table[count].name != NULL; count++)
+    for (; count < HOOKS_MOST && table[count].name != NULL; count++)
         tdi_hook[count].name = table[count].name;
     tdi_find_begin(table);
-    tdi_hooks = count;
+    tdi_hooks = count; /* last, and seq_cst: who sees it may use the rest */
     for (uint32_t i = 0; i < count; i++)
         (void)tdi_hook_home(&tdi_hook[i], NULL, &room);
-    publish_caught(TDI_CAUGHT_ALWAYS);
+    publish_caught();
 }
 
 static bool has_any(void)
@@ -161,16 +151,24 @@ void tdi_hook_begin(const struct tdi_rules *rules, const struct tdi_frozen *froz
     fill_all(rules, frozen);
     if (!has_any())
         return;
-    publish_caught(TDI_CAUGHT_WITH_HOOKS);
     for (uint32_t i = 0; i < tdi_hooks; i++)
         if (tdi_hook[i].spec != NULL)
             publish(&tundish_preload_hook_table[i], &tdi_hook[i]);
 }
 
-void tdi_hook_after_fork(void)
+static void after_fork_in_child(void)
 {
-    for (uint32_t i = 0; i < tdi_hooks; i++)
+    tdi_find_after_fork_in_child();
+    tdi_hook_closing_after_fork();
+    for (uint32_t i = 0; i < tdi_hooks; i++) /* what results have cost is owed by the parent */
         atomic_store_explicit(&tdi_hook[i].owed, 0, memory_order_relaxed);
+}
+
+void tdi_hook_begin_all(void)
+{
+    tdi_hook_begin_idle();
+    if (tdi_hooks > 0)
+        (void)pthread_atfork(tdi_find_before_fork, tdi_find_after_fork_in_parent, after_fork_in_child);
 }
 
 static bool is_met(uint32_t bits)

@@ -6,10 +6,9 @@
 
 #include <elf.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/auxv.h>
 
-#include "policy/policy.h"
+#include "text.h"
 
 struct symbols {
     const ElfW(Sym) * symbol;
@@ -67,7 +66,7 @@ static bool defines(const struct symbols *symbols, uint32_t i, const char *name)
     return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 &&
            (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE) &&
            (binding == STB_GLOBAL || binding == STB_WEAK || binding == STB_GNU_UNIQUE) &&
-           strcmp(symbols->strings + symbol->st_name, name) == 0;
+           tdi_text_same(symbols->strings + symbol->st_name, name);
 }
 
 /* Not the default version of its name: kept for programs that were linked long ago. */
@@ -173,9 +172,10 @@ bool tdi_object_is_named(const struct tdi_object *object, const char *name)
         if (d->d_tag == DT_SONAME)
             soname = d->d_un.d_val;
     }
-    if (strings != 0 && soname != 0 && strcmp((const char *)address_in(object, strings) + soname, name) == 0)
+    if (strings != 0 && soname != 0 &&
+        tdi_text_same((const char *)address_in(object, strings) + soname, name))
         return true;
-    return strcmp(object->path, name) == 0 || strcmp(tdi_policy_program(object->path), name) == 0;
+    return tdi_text_same(object->path, name) || tdi_text_same(tdi_text_last_part(object->path), name);
 }
 
 const char *tdi_object_needs(const struct tdi_object *object, const ElfW(Dyn) * *at)

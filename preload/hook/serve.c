@@ -17,6 +17,7 @@
 
 #include "inside.h"
 #include "lib/cancel.h"
+#include "price.h"
 #include "road.h"
 #include "say.h"
 #include "straight.h"
@@ -28,6 +29,17 @@
 
 _Thread_local struct tdi_hook_mark tdi_hook_mark __attribute__((tls_model("initial-exec")));
 
+/* Whether the place that the mark tells of still holds what it held; elsewhere than here a register does. */
+static bool is_true(const struct tdi_hook_mark *mark)
+{
+#if defined(__x86_64__)
+    return *(const void *const *)mark->stack == mark->caller;
+#else
+    (void)mark;
+    return true;
+#endif
+}
+
 /*
  * Who called. A signal handler may have made a hooked call between enter.S and here, and its mark is not
  * where ours would be: then nobody is known, which makes the call one of a stranger.
@@ -36,7 +48,7 @@ static const void *caller_of(const void *frame)
 {
     const struct tdi_hook_mark mark = tdi_hook_mark;
     uintptr_t above = (uintptr_t)mark.stack - (uintptr_t)frame;
-    return above < STACK_BETWEEN ? mark.caller : NULL;
+    return above < STACK_BETWEEN && is_true(&mark) ? mark.caller : NULL;
 }
 
 static void call(const struct tdi_hook *hook, tdi_function *function, void *result, void **arguments)
@@ -48,10 +60,9 @@ static void call(const struct tdi_hook *hook, tdi_function *function, void *resu
 }
 
 /* Nobody defines the function, though somebody calls it. */
-static void fail(const struct tdi_hook *hook, const ffi_cif *cif, void *result)
+static void fail(struct tdi_hook *hook, const ffi_cif *cif, void *result)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (!atomic_flag_test_and_set_explicit(&said, memory_order_relaxed))
+    if (!atomic_exchange_explicit(&hook->missed, true, memory_order_relaxed))
         tdi_say_line("hook ", hook->name, ": is called, but no library defines it: it returns 0 (ENOSYS)");
     if (cif->rtype->type != FFI_TYPE_VOID)
         memset(result, 0, cif->rtype->size > sizeof(ffi_arg) ? cif->rtype->size : sizeof(ffi_arg));
@@ -63,11 +74,16 @@ static void answer_nothing(void)
     errno = ENOSYS;
 }
 
-tdi_function *tdi_hook_pass(struct tdi_stub_entry *entry, const void *caller)
+tdi_function *tdi_hook_pass(const struct tdi_stub_entry *entry, const void *caller)
 {
     struct tdi_home room;
     tdi_hook_begin_idle(); /* a constructor that ran before ours */
-    const struct tdi_home *home = tdi_hook_home(&tdi_hook[entry - tundish_preload_hook_table], caller, &room);
+    uintptr_t i = ((uintptr_t)entry - (uintptr_t)tundish_preload_hook_table) / sizeof *entry;
+    if (i >= tdi_hooks) { /* of another hook library, in a list made by hand */
+        struct tdi_found found = tdi_find(entry->name, NULL, caller);
+        return found.function != NULL ? found.function : answer_nothing;
+    }
+    const struct tdi_home *home = tdi_hook_home(&tdi_hook[i], caller, &room);
     return home != NULL ? home->function : answer_nothing;
 }
 
@@ -75,7 +91,8 @@ tdi_function *tdi_hook_pass(struct tdi_stub_entry *entry, const void *caller)
 struct journey {
     struct tdi_toll toll;
     struct tdi_wait wait;
-    uint64_t spent; /* of what it costs, taken by earlier waits */
+    uint64_t spent;   /* of what it costs, taken by earlier waits */
+    int cancel_state; /* the thread's own */
 };
 
 static void set_out(struct journey *journey, const struct tdi_rules *rules, const struct tdi_hook *hook)
@@ -112,14 +129,15 @@ static void give_all_back(void *argument)
         tdi_wait_give_back(wait, n, false);
     }
     tdi_step_off();
+    tdi_cancel_restore(journey->cancel_state);
 }
 
 /* Takes the price of the call from all buckets, in as many parts as they need. 0 or an errno, nothing held. */
 static int acquire(struct journey *journey, uint64_t price)
 {
     int error = 0;
-    const int state = tdi_cancel_disable();
-    tdi_cleanup_push(give_all_back, journey);
+    journey->cancel_state = tdi_cancel_disable();
+    tdi_cleanup_push(give_all_back, journey); /* a signal handler may jump out of it */
     do {
         const uint64_t rest = price - journey->spent;
         const uint32_t part = rest < AT_ONCE ? (uint32_t)rest : AT_ONCE;
@@ -128,12 +146,13 @@ static int acquire(struct journey *journey, uint64_t price)
             spend(journey);
     } while (error == 0 && journey->toll.bytes && journey->spent < price);
     tdi_cleanup_pop();
-    if (error != 0)
+    if (error != 0) {
         give_all_back(journey);
-    else
-        tdi_step_off();
-    tdi_cancel_restore(state);
-    return error;
+        return error;
+    }
+    tdi_step_off();
+    tdi_cancel_restore(journey->cancel_state);
+    return 0;
 }
 
 static void tally(const struct tdi_hook *hook, const struct tdi_toll *toll, uint64_t price)
@@ -201,7 +220,7 @@ static void make_charged(const struct tdi_rules *rules, struct tdi_hook *hook, t
     const bool after = spec->cost.kind == TDI_COST_RESULT;
     const int saved_errno = errno;
     uint64_t price = after ? atomic_exchange_explicit(&hook->owed, 0, memory_order_relaxed)
-                           : tdi_cost_before(&spec->cost, arguments);
+                           : tdi_price_before(&spec->cost, arguments);
     const bool paid = !rules->broken && (pay_at_once(hook, price) || pay(rules, hook, price));
     if (!paid && after)
         atomic_fetch_add_explicit(&hook->owed, price, memory_order_relaxed);
@@ -215,7 +234,7 @@ static void make_charged(const struct tdi_rules *rules, struct tdi_hook *hook, t
     if (!after || rules->broken || tdi_rules() == NULL)
         return;
     const int real_errno = errno;
-    price = tdi_cost_after(&spec->cost, result);
+    price = tdi_price_after(&spec->cost, result);
     if (price > 0)
         charge_result(rules, hook, price);
     errno = real_errno;

@@ -15,7 +15,7 @@ extern struct tdi_stub_entry tundish_preload_hook_table[] __attribute__((weak));
 void tdi_hook_serve(ffi_cif *cif, void *result, void **arguments, void *hook);
 
 /* Where enter.S is to pass a call on to that has no hook. */
-tdi_function *tdi_hook_pass(struct tdi_stub_entry *entry, const void *caller);
+tdi_function *tdi_hook_pass(const struct tdi_stub_entry *entry, const void *caller);
 
 /* What enter.S notes for the thread: where the call returns to, and where on the stack that is written. */
 struct tdi_hook_mark {

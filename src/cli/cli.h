@@ -92,9 +92,6 @@ int cli_rate_parse(const char *what, const char *text, struct tdi_rate *out);
  */
 int cli_rule_parse(struct cli_rule *rule, const char *rate, const char *burst);
 
-/* The burst of a rate that is given without one; a stepped bucket holds a whole step. */
-uint32_t cli_default_burst(const struct tdi_rate *rate, bool stepped);
-
 /* Options for a bucket of this rule. */
 struct tundish_options cli_rule_options(const struct cli_rule *rule);
 

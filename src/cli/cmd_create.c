@@ -45,7 +45,7 @@ static int make_rule(const struct words *words, struct cli_rule *rule)
 {
     int status = cli_rule_parse(rule, words->rate, words->burst);
     if (status == CLI_OK && !words->burst)
-        rule->burst = cli_default_burst(&rule->rate, (words->flags & TUNDISH_STEPPED) != 0);
+        rule->burst = tdi_unit_burst_of(&rule->rate, (words->flags & TUNDISH_STEPPED) != 0);
     return status;
 }
 

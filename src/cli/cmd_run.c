@@ -188,7 +188,6 @@ static int start_again(struct run_wish *wish)
         run_buckets_discard(wish);
         setenv(CONFIG_WORD, CONFIG_SAID, 1);
     }
-    unsetenv("TUNDISH_RELAUNCHED");
     return run_command_exec_file(wish->relaunched, wish->command);
 }
 
@@ -202,6 +201,7 @@ static int run(int argc, char **argv)
             return status;
     }
     wish.command = argv + optind;
+    unsetenv("TUNDISH_RELAUNCHED"); /* it is about this process, and the command may keep its number */
     if (wish.relaunched)
         return start_again(&wish);
     if (!wish.command[0])

@@ -21,10 +21,10 @@ enum {
 
 const char config_machine_path[] = "/etc/tundish/tundish.conf";
 
-/* A file's bytes and a newline, malloc'ed; NULL and errno. */
+/* A file's bytes, malloc'ed, and those of an empty file are a newline; NULL and errno. */
 static char *slurp(const char *path, size_t *size)
 {
-    char *bytes = malloc(MOST + 1);
+    char *bytes = malloc(MOST);
     ssize_t got = 1;
     *size = 0;
     int fd = bytes ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
@@ -40,7 +40,8 @@ static char *slurp(const char *path, size_t *size)
         errno = error;
         return NULL;
     }
-    bytes[*size] = '\n';
+    if (*size == 0)
+        bytes[(*size)++] = '\n'; /* fmemopen() takes no empty file */
     return bytes;
 }
 
@@ -87,19 +88,14 @@ static unsigned refuse_wrapped(const struct tdi_conf *conf, char *path)
         char message[TDI_CONF_NAME + 128];
         if (!doctor_is_wrapped(name))
             continue;
-        snprintf(message, sizeof(message), "%s cannot be hooked: tundish needs it for itself", name);
+        snprintf(message, sizeof(message), "%s %s", name,
+                 doctor_name(name) == DOCTOR_NAME_LIMITED
+                     ? "needs no hook: it is one of the calls up, down or connect of a rule"
+                     : "cannot be hooked: tundish needs it for itself");
         complain(path, conf->hook_line[frozen->hook[i].group], message);
         mistakes++;
     }
     return mistakes;
-}
-
-/* Which the reader does not know about. */
-static void allow_whole_steps(struct tdi_conf *conf)
-{
-    for (uint32_t i = 0; i < conf->buckets; i++)
-        if (!conf->bucket[i].has_burst)
-            conf->bucket[i].burst = cli_default_burst(&conf->bucket[i].rate, conf->bucket[i].stepped);
 }
 
 static int read_text(struct config *config, char *path, char *bytes, size_t size)
@@ -113,7 +109,6 @@ static int read_text(struct config *config, char *path, char *bytes, size_t size
         mistakes = refuse_wrapped(&config->conf, path);
     if (mistakes > 0)
         return CLI_USAGE;
-    allow_whole_steps(&config->conf);
     config->kind = CONFIG_TEXT;
     return CLI_OK;
 }
@@ -163,7 +158,7 @@ int config_read(struct config *config, const char *path)
         return fail(path, strerror(errno));
     snprintf(said, sizeof(said), "%s", path);
     int status = begins_as_frozen(bytes, size) ? read_frozen(config, path, bytes, size)
-                                               : read_text(config, said, bytes, size + 1);
+                                               : read_text(config, said, bytes, size);
     free(bytes);
     return status;
 }

@@ -89,27 +89,59 @@ static const char *bucket_name(const struct run_wish *wish, const struct tdi_pol
     return tdi_frozen_text(&wish->config.conf.frozen, rule->bucket[i]);
 }
 
-/* What a bucket of the rule holds decides what the rule counts, if nothing else did. */
-static int add_bucket(struct run_wish *wish, struct tdi_policy_rule *rule, uint32_t i, bool by_bucket)
+/* What a bucket of the rule holds decides what the rule counts, if nothing else did; `first` says who did. */
+static int add_bucket(struct run_wish *wish, struct tdi_policy_rule *rule, uint32_t i, const char *first)
 {
     const struct run_bucket bucket = {.name = bucket_name(wish, rule, i)};
     struct run_bucket *place;
     if (tdi_policy_name_has(bucket.name, "hPpn"))
         return CLI_OK;
     int status = run_bucket_add(wish, &bucket, &place);
-    if (status || !by_bucket)
+    if (status || !first)
         return status;
-    return run_bucket_agree(place, &rule->count, bucket_name(wish, rule, 0),
-                            "count = bytes or count = calls in the rule");
+    return run_bucket_agree(place, &rule->count, first, "count = bytes or count = calls in the rule");
 }
 
-static int add_rule(struct run_wish *wish, struct tdi_policy_rule *rule)
+/* A function that the rule names and that has no cost, or NULL. */
+static const char *find_costless(const struct tdi_frozen *frozen, uint32_t hooks)
 {
-    const bool by_bucket = rule->count == TDI_COUNT_BY_BUCKET;
+    for (uint32_t i = 0; i < frozen->hooks; i++) {
+        const struct tdi_frozen_hook *hook = &frozen->hook[i];
+        if ((hooks >> hook->group & 1) && hook->cost.kind == TDI_COST_TOKENS && hook->cost.tokens == 1)
+            return tdi_frozen_text(frozen, hook->symbol);
+    }
+    return NULL;
+}
+
+/* What the reader of the file sees to where the buckets have sections. */
+static int check_bytes(const struct run_wish *wish, uint32_t number)
+{
+    const struct tdi_frozen *frozen = &wish->config.conf.frozen;
+    const struct tdi_policy_rule *rule = &frozen->rule[number].rule;
+    const char *costless = find_costless(frozen, rule->hooks);
+    char subject[CONFIG_PATH + 16];
+    if (rule->count != TDI_COUNT_BYTES || (!costless && rule->calls != TDI_CALL_CONNECT))
+        return CLI_OK;
+    snprintf(subject, sizeof(subject), "%s:%u", wish->config.path, wish->config.conf.rule_line[number]);
+    if (costless)
+        cli_say(subject, "%s counts bytes, but %s costs 1 for each call; say its cost in [hook \"%s\"]",
+                bucket_name(wish, rule, 0), costless, costless);
+    else
+        cli_say(subject, "%s counts bytes, but a connection is a call; say count = calls in the rule",
+                bucket_name(wish, rule, 0));
+    return CLI_RUN_FAILED;
+}
+
+static int add_rule(struct run_wish *wish, uint32_t number)
+{
+    struct tdi_conf *conf = &wish->config.conf;
+    struct tdi_policy_rule *rule = &conf->frozen.rule[number].rule;
+    const bool open = rule->count == TDI_COUNT_BY_BUCKET;
+    const char *first = conf->rule_counts[number] ? NULL : open ? bucket_name(wish, rule, 0) : "a section";
     int status = CLI_OK;
     for (uint32_t i = 0; i < rule->buckets && status == CLI_OK; i++)
-        status = add_bucket(wish, rule, i, by_bucket);
-    return status;
+        status = add_bucket(wish, rule, i, first);
+    return status == CLI_OK && open ? check_bytes(wish, number) : status;
 }
 
 int run_config_add_buckets(struct run_wish *wish)
@@ -122,7 +154,7 @@ int run_config_add_buckets(struct run_wish *wish)
         if (!tdi_policy_name_has(conf->bucket[i].name, "hPpn"))
             status = add_section(wish, &conf->bucket[i]);
     for (uint32_t i = 0; i < conf->frozen.rules && status == CLI_OK; i++)
-        status = add_rule(wish, &conf->frozen.rule[i].rule);
+        status = add_rule(wish, i);
     return status;
 }
 

@@ -308,6 +308,25 @@ static int write_all(const struct run_wish *wish, bool has_outer)
     return status;
 }
 
+/* The preloaded library holds as many; a quota is one. */
+static int check_buckets(const struct run_wish *wish, const struct tdi_policy *policy)
+{
+    const struct tdi_frozen *frozen = &wish->config.conf.frozen;
+    char name[NAME + TDI_CONF_NAME];
+    uint32_t buckets = 0;
+    for (uint32_t i = 0; i < policy->rules; i++) {
+        const struct tdi_policy_rule *rule = &policy->rule[i];
+        buckets += rule->buckets > 0 ? rule->buckets : 1;
+        if (buckets <= TDI_POLICY_ALL_BUCKETS || rule->number != 0)
+            continue;
+        tdi_policy_rule_name(name, sizeof(name), policy, rule);
+        cli_say("run", "more than %d buckets for %s, with %s of %s", TDI_POLICY_ALL_BUCKETS,
+                tdi_policy_program(wish->command[0]), name, tdi_frozen_text(frozen, frozen->source));
+        return CLI_RUN_FAILED;
+    }
+    return CLI_OK;
+}
+
 /* Whether all that the command will read is right, and not too much for one program. */
 static int check_all(const struct run_wish *wish)
 {
@@ -318,7 +337,7 @@ static int check_all(const struct run_wish *wish)
         return status;
     if (tdi_frozen_add(&policy, &wish->config.conf.frozen, tdi_policy_program(wish->command[0]), why,
                        sizeof(why)) == 0)
-        return CLI_OK;
+        return check_buckets(wish, &policy);
     cli_say("run", "%s", why);
     return CLI_RUN_FAILED;
 }

@@ -32,13 +32,6 @@ int cli_rule_parse(struct cli_rule *rule, const char *rate, const char *burst)
     return CLI_OK;
 }
 
-/* A stepped bucket of 100/d that held one second's worth would gain one token a day. */
-uint32_t cli_default_burst(const struct tdi_rate *rate, bool stepped)
-{
-    const uint32_t burst = tdi_unit_default_burst(rate);
-    return stepped && burst < rate->refill && rate->refill <= TUNDISH_CAPACITY_MAX ? rate->refill : burst;
-}
-
 struct tundish_options cli_rule_options(const struct cli_rule *rule)
 {
     struct tundish_options options = TUNDISH_OPTIONS_INIT(rule->burst, rule->rate.refill);

@@ -122,7 +122,9 @@ struct tdi_conf_section *tdi_conf_add(struct tdi_conf_draft *draft, enum tdi_con
 {
     static const unsigned most[TDI_CONF_KINDS] = {TDI_CONF_BUCKETS, TDI_FROZEN_RULES, TDI_CONF_HOOKS};
     if (draft->count[kind] == most[kind]) {
-        tdi_conf_say(draft, line, "more than %u %ss", most[kind], tdi_conf_kinds[kind]);
+        if (!draft->full[kind])
+            tdi_conf_say(draft, line, "more than %u %ss", most[kind], tdi_conf_kinds[kind]);
+        draft->full[kind] = true;
         return NULL;
     }
     struct tdi_conf_section *section = &draft->section[draft->sections++];

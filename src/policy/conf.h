@@ -36,6 +36,7 @@ struct tdi_conf {
     struct tdi_conf_bucket bucket[TDI_CONF_BUCKETS];
     struct tdi_frozen frozen; /* not sealed; a rule's bucket[] are names as written */
     unsigned rule_line[TDI_FROZEN_RULES];
+    bool rule_counts[TDI_FROZEN_RULES]; /* it says itself what it counts */
     unsigned hook_line[TDI_CONF_HOOKS]; /* by group */
 };
 

@@ -9,11 +9,12 @@ static const char *text_of(const struct tdi_conf_section *section, enum tdi_conf
     return section->value[key].text;
 }
 
+/* Without a burst that can be read there is none: then nothing is known of what goes with it. */
 static void read_rate(struct tdi_conf_draft *draft, const struct tdi_conf_section *section,
                       struct tdi_conf_bucket *bucket)
 {
     const char *rate = text_of(section, TDI_KEY_RATE), *burst = text_of(section, TDI_KEY_BURST), *why = "";
-    if (!tdi_conf_has(section, TDI_KEY_RATE))
+    if (!tdi_conf_has(section, TDI_KEY_RATE) && !section->unread)
         tdi_conf_say(draft, section->line, "[bucket \"%s\"] has no rate; write one, as rate = 10/s or 5MiB/s",
                      section->name);
     if (rate == NULL)
@@ -22,9 +23,10 @@ static void read_rate(struct tdi_conf_draft *draft, const struct tdi_conf_sectio
         tdi_conf_say_value(draft, section, TDI_KEY_RATE, why);
         return;
     }
-    bucket->burst = tdi_unit_default_burst(&bucket->rate);
-    bucket->has_burst = burst != NULL;
-    if (burst != NULL && tdi_unit_parse_burst(burst, &bucket->rate, &bucket->burst, &why) < 0)
+    bucket->has_burst = tdi_conf_has(section, TDI_KEY_BURST);
+    if (!bucket->has_burst)
+        bucket->burst = tdi_unit_burst_of(&bucket->rate, bucket->stepped);
+    else if (burst != NULL && tdi_unit_parse_burst(burst, &bucket->rate, &bucket->burst, &why) < 0)
         tdi_conf_say_value(draft, section, TDI_KEY_BURST, why);
 }
 
@@ -81,13 +83,13 @@ static void read_bucket(struct tdi_conf_draft *draft, const struct tdi_conf_sect
     memcpy(bucket->name, section->name, strlen(section->name) + 1);
     bucket->line = section->line;
     bucket->mode = 0600;
-    read_rate(draft, section, bucket);
-    read_initial(draft, section, bucket);
-    read_mode(draft, section, bucket);
     tdi_conf_read_flag(draft, section, TDI_KEY_FAIR, &fair);
     tdi_conf_read_flag(draft, section, TDI_KEY_STEPPED, &bucket->stepped);
     tdi_conf_read_flag(draft, section, TDI_KEY_STRICT, &bucket->strict);
     bucket->unfair = !fair;
+    read_rate(draft, section, bucket);
+    read_initial(draft, section, bucket);
+    read_mode(draft, section, bucket);
     refuse_what_programs_cannot_know(draft, section);
 }
 

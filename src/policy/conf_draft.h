@@ -56,6 +56,7 @@ struct tdi_conf_section {
     const char *name;
     unsigned number; /* among those of its kind, from 0 */
     struct tdi_conf_value value[TDI_KEYS];
+    bool unread;    /* a line of it cannot be read, which was complained about: what it lacks is not known */
     bool implied;   /* no section: a rule names a function that is known */
     bool broken;    /* a hook that was complained about: what it lacks is not known */
     bool by_calls;  /* a hook that costs 1 because nobody said what else */
@@ -72,6 +73,8 @@ struct tdi_conf_draft {
     struct tdi_conf *out;
     unsigned sections;
     unsigned count[TDI_CONF_KINDS]; /* sections of a kind */
+    bool full[TDI_CONF_KINDS];      /* there were more of them, which was complained about */
+    bool lost_hook; /* what may be a hook's heading was complained about, so its name is not known */
     struct tdi_conf_section section[TDI_CONF_SECTIONS];
     size_t text_used;
     char text[TDI_CONF_TEXT];
@@ -95,7 +98,7 @@ const char *tdi_conf_note(struct tdi_conf_draft *draft, unsigned line, const cha
 /* Keeps a text in the frozen form; 0 without room, which is complained about. */
 uint16_t tdi_conf_freeze(struct tdi_conf_draft *draft, unsigned line, const char *text, size_t len);
 
-/* NULL if there are too many of its kind, which is complained about. */
+/* NULL if there are too many of its kind, which is complained about once. */
 struct tdi_conf_section *tdi_conf_add(struct tdi_conf_draft *draft, enum tdi_conf_kind kind, unsigned line,
                                       const char *name);
 

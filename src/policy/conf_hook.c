@@ -77,7 +77,7 @@ static bool settle_signature(struct tdi_conf_draft *draft, struct tdi_conf_secti
         (void)tdi_signature_parse(known->signature, natural, why, sizeof why);
     if (text == NULL) {
         memcpy(out, natural, sizeof natural);
-        if (known == NULL && !tdi_conf_has(section, TDI_KEY_SIGNATURE))
+        if (known == NULL && !tdi_conf_has(section, TDI_KEY_SIGNATURE) && !section->unread)
             tdi_conf_say(draft, section->line,
                          "what %s looks like is not known: write its signature as C has it, as signature = "
                          "int (pointer, size_t)",
@@ -94,17 +94,29 @@ static bool settle_signature(struct tdi_conf_draft *draft, struct tdi_conf_secti
     return false;
 }
 
+/* The symbol is the own name of one section, and of the family that the other one stands for. */
+static void complain_of_taken(struct tdi_conf_draft *draft, const struct tdi_conf_section *section,
+                              const struct tdi_conf_section *other, const char *symbol)
+{
+    const char *head = strcmp(symbol, section->name) == 0 ? other->name : section->name;
+    char where[sizeof ", here and in line 4294967295"] = "";
+    if (other->line != section->line)
+        snprintf(where, sizeof where, ", here and in line %u", other->line);
+    tdi_conf_say(
+        draft, section->line,
+        "%s is hooked twice%s: %s stands for its whole family; leave %s out, or write exact = yes in "
+        "a section [hook \"%s\"]",
+        symbol, where, head, symbol, head);
+}
+
 static bool is_taken(struct tdi_conf_draft *draft, const struct tdi_conf_section *section, const char *symbol)
 {
     const struct tdi_frozen *frozen = &draft->out->frozen;
     for (uint32_t i = 0; i < frozen->hooks; i++) {
         if (strcmp(tdi_frozen_text(frozen, frozen->hook[i].symbol), symbol) != 0)
             continue;
-        const struct tdi_conf_section *other = tdi_conf_section(draft, TDI_CONF_HOOK, frozen->hook[i].group);
-        tdi_conf_say(draft, section->line,
-                     "%s is hooked by [hook \"%s\"] of line %u already; exact = yes in a [hook] section "
-                     "hooks one name alone",
-                     symbol, other->name, other->line);
+        complain_of_taken(draft, section, tdi_conf_section(draft, TDI_CONF_HOOK, frozen->hook[i].group),
+                          symbol);
         return true;
     }
     return false;

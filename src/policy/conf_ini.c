@@ -53,6 +53,17 @@ static bool get_line(struct reader *r, size_t *len, bool *has_nul)
     return c != EOF || *len > 0;
 }
 
+/* What a line would have said is not missed: a value of its section, or as a heading all up to the next. */
+static void give_up_line(struct reader *r)
+{
+    if (r->text[strspn(r->text, BLANKS)] == '[') {
+        r->section = NULL;
+        r->mute = r->draft->lost_hook = true;
+    }
+    if (r->section != NULL)
+        r->section->unread = true;
+}
+
 /* The next line that can be read; false at the end. */
 static bool next_line(struct reader *r)
 {
@@ -67,6 +78,7 @@ static bool next_line(struct reader *r)
             return true;
         tdi_conf_say(r->draft, r->line,
                      has_nul ? "a NUL byte: this is no text file" : "a line is at most 4095 bytes long");
+        give_up_line(r);
     }
     return false;
 }
@@ -147,13 +159,9 @@ static const char *fault_of_name(enum tdi_conf_kind kind, const char *name, size
     return why;
 }
 
-static struct tdi_conf_section *begin_section(struct reader *r, const char *heading)
+static struct tdi_conf_section *add_section(struct reader *r, enum tdi_conf_kind kind, const char *name,
+                                            size_t len)
 {
-    enum tdi_conf_kind kind;
-    const char *name;
-    size_t len;
-    if (!take_apart(r, heading, &kind, &name, &len))
-        return NULL;
     const char *fault = fault_of_name(kind, name, len);
     if (fault != NULL) {
         tdi_conf_say(r->draft, r->line, "[%s \"%.*s\"]: %s", tdi_conf_kinds[kind], (int)(len < 80 ? len : 80),
@@ -168,6 +176,17 @@ static struct tdi_conf_section *begin_section(struct reader *r, const char *head
     }
     name = tdi_conf_note(r->draft, r->line, name, len);
     return name != NULL ? tdi_conf_add(r->draft, kind, r->line, name) : NULL;
+}
+
+static struct tdi_conf_section *begin_section(struct reader *r, const char *heading)
+{
+    enum tdi_conf_kind kind = TDI_CONF_HOOK; /* stays if the word is none */
+    const char *name;
+    size_t len;
+    const bool sound = take_apart(r, heading, &kind, &name, &len);
+    struct tdi_conf_section *section = sound ? add_section(r, kind, name, len) : NULL;
+    r->draft->lost_hook |= section == NULL && kind == TDI_CONF_HOOK;
+    return section;
 }
 
 /* Values. */
@@ -321,6 +340,7 @@ static char *feed(char *out, int room, void *context)
             r->mute = r->section == NULL;
         } else if (len + 2 > (size_t)room) {
             tdi_conf_say(r->draft, r->line, "is longer than this libinih can read: %d bytes", room - 2);
+            give_up_line(r);
         } else {
             r->pending = *text != '\0' && *text != ';' && *text != '#';
             memcpy(out, text, len);

@@ -7,10 +7,12 @@
 
 #include "policy/conf_draft.h"
 #include "policy/env.h"
+#include "policy/hooks.h"
 #include "policy/names.h"
 #include "policy/value.h"
 
 #define CALLS_TEXT 256
+#define FUNCTION_SHOWN 80
 
 /* A rule on its way. */
 struct reading {
@@ -39,14 +41,32 @@ static void say(const struct reading *r, enum tdi_conf_key key, const char *why)
 
 static void complain_of_call(const struct reading *r, const char *item, size_t len)
 {
-    const int shown = (int)(len < 80 ? len : 80);
-    char calls[CALLS_TEXT];
+    const size_t shown = len < FUNCTION_SHOWN ? len : FUNCTION_SHOWN;
+    const unsigned line = line_of(r, TDI_KEY_CALLS);
+    char calls[CALLS_TEXT], name[FUNCTION_SHOWN + 1] = "";
     struct tdi_text list;
     tdi_text_start(&list, calls, sizeof calls);
     tdi_names_add_calls(&list);
-    tdi_conf_say(r->draft, line_of(r, TDI_KEY_CALLS),
-                 "calls: '%.*s' is none of %s; any other function needs a section [hook \"%.*s\"]", shown,
-                 item, calls, shown, item);
+    memcpy(name, item, shown);
+    const char *obstacle = tdi_hook_obstacle(name);
+    if (obstacle != NULL)
+        tdi_conf_say(r->draft, line, "calls: '%s' is none of %s, and cannot be hooked: it %s", name, calls,
+                     obstacle);
+    else
+        tdi_conf_say(r->draft, line,
+                     "calls: '%s' is none of %s; any other function needs a section [hook \"%s\"]", name,
+                     calls, name);
+}
+
+/*
+ * Whether a function without a hook was complained about: one that is known has none if there were too many,
+ * and any other one may have a section that came to nothing.
+ */
+static bool is_told(const struct reading *r, const char *item, size_t len)
+{
+    char name[FUNCTION_SHOWN + 1] = "";
+    memcpy(name, item, len < FUNCTION_SHOWN ? len : FUNCTION_SHOWN);
+    return r->draft->lost_hook || (len <= FUNCTION_SHOWN && tdi_known_hook(name) != NULL);
 }
 
 static void read_calls(const struct reading *r)
@@ -61,9 +81,23 @@ static void read_calls(const struct reading *r)
             say(r, TDI_KEY_CALLS, "an empty name in the list");
         else if (calls == 0 && hook != NULL)
             r->rule->hooks |= UINT32_C(1) << hook->number;
-        else if (calls == 0)
+        else if (calls == 0 && !is_told(r, item, len))
             complain_of_call(r, item, len);
     }
+}
+
+/* What would pass as a name that no program has, so that the rule holds for none. */
+static const char *fault_of_program(const char *item, size_t len)
+{
+    if (len == 0)
+        return "an empty name in the list";
+    if (memchr(item, '/', len) != NULL)
+        return "a program is known by its name alone, without its directory";
+    if (memchr(item, '"', len) != NULL)
+        return "a value stands without quotes";
+    if (*item == '#' || memmem(item, len, " #", 2) != NULL)
+        return "a comment behind a value begins with a ;";
+    return NULL;
 }
 
 /* A list of programs, frozen as it is; 0 if there is none. */
@@ -74,9 +108,7 @@ static uint16_t read_programs(const struct reading *r, enum tdi_conf_key key)
     if (list == NULL)
         return 0;
     while (why == NULL && tdi_list_next(&rest, &item, &len))
-        why = len == 0                         ? "an empty name in the list"
-              : memchr(item, '/', len) != NULL ? "a program is known by its name alone, without its directory"
-                                               : NULL;
+        why = fault_of_program(item, len);
     if (why != NULL)
         say(r, key, why);
     return tdi_conf_freeze(r->draft, line_of(r, key), list, strlen(list));
@@ -200,7 +232,7 @@ static void check_keyed(const struct reading *r)
                  tdi_conf_find_bucket(r->draft->out, name) == NULL)
             tdi_conf_say(
                 r->draft, line_of(r, TDI_KEY_BUCKET),
-                "bucket: '%s' is not there yet; write a section [bucket \"%s\"], or count = bytes or "
+                "bucket: '%.80s' is not there yet; write a section [bucket \"%.80s\"], or count = bytes or "
                 "calls",
                 name, name);
     }
@@ -235,7 +267,7 @@ static void refuse_quota(const struct reading *r)
     const enum tdi_conf_key key = tdi_conf_has(r->section, TDI_KEY_RATE) ? TDI_KEY_RATE : TDI_KEY_BURST;
     if (tdi_conf_has(r->section, key))
         tdi_conf_say(r->draft, line_of(r, key),
-                     "the %s of a bucket stands in its own section: [bucket \"%s\"]", tdi_conf_keys[key],
+                     "the %s of a bucket stands in its own section: [bucket \"%.80s\"]", tdi_conf_keys[key],
                      r->rule->buckets > 0 ? bucket_name(r, 0) : "NAME");
 }
 
@@ -250,9 +282,9 @@ static void read_limit(const struct reading *r)
         return;
     }
     read_quota(r);
-    if (!has_rate && tdi_conf_has(r->section, TDI_KEY_BURST))
+    if (!has_rate && tdi_conf_has(r->section, TDI_KEY_BURST) && !r->section->unread)
         tdi_conf_say(r->draft, line_of(r, TDI_KEY_BURST), "a burst goes with a rate");
-    else if (!has_rate)
+    else if (!has_rate && !r->section->unread)
         tdi_conf_say(r->draft, r->section->line,
                      "[rule \"%s\"] limits nothing; write bucket = NAME, or rate = 10/s for a quota of each "
                      "process",
@@ -270,7 +302,7 @@ static void refuse_places(const struct reading *r)
     for (uint32_t i = 0; i < r->rule->buckets; i++)
         if (tdi_policy_name_has(bucket_name(r, i), "hP"))
             tdi_conf_say(r->draft, line_of(r, TDI_KEY_BUCKET),
-                         "bucket: '%s' is for each destination, and functions that are hooked have none%s",
+                         "bucket: '%.80s' is for each destination, and functions that are hooked have none%s",
                          bucket_name(r, i), remedy);
 }
 
@@ -285,7 +317,10 @@ static void refuse_manners_of_calls(const struct reading *r)
 
 static const char *example_of_refusal(const struct tdi_conf_section *hook)
 {
-    return hook->result == 'p' ? "NULL ENOMEM" : hook->result == 'v' ? "nothing" : "-1 EAGAIN";
+    return hook->result == 'p'                    ? "NULL ENOMEM"
+           : hook->result == 'v'                  ? "nothing"
+           : strchr("BHIL", hook->result) != NULL ? "0 EAGAIN"
+                                                  : "-1 EAGAIN";
 }
 
 static void demand_refusal(const struct reading *r, struct tdi_conf_section *hook)
@@ -299,11 +334,15 @@ static void demand_refusal(const struct reading *r, struct tdi_conf_section *hoo
             "%s: what %s returns when it is refused must be said: write a section [hook \"%s\"] with "
             "refuse = %s",
             tdi_conf_keys[key], hook->name, hook->name, example);
+    else if (hook->result == '{')
+        tdi_conf_say(r->draft, line_of(r, key),
+                     "%s: %s returns a struct, which cannot be made up: its calls can only wait",
+                     tdi_conf_keys[key], hook->name);
     else
         tdi_conf_say(r->draft, hook->line,
                      "rule \"%s\" may refuse %s, so say what it returns then, as refuse = %s",
                      r->section->name, hook->name, example);
-    hook->broken = true; /* once is enough */
+    hook->broken = hook->result != '{'; /* once is enough, where it is the hook that must change */
 }
 
 static void demand_bytes(const struct reading *r, const struct tdi_conf_section *hook)
@@ -313,6 +352,12 @@ static void demand_bytes(const struct reading *r, const struct tdi_conf_section 
         "[rule \"%s\"] counts bytes, but %s costs 1 for each call; %s [hook \"%s\"] with cost = argN, "
         "strlen(argN), result or the like",
         r->section->name, hook->name, hook->implied ? "write a section" : "complete", hook->name);
+}
+
+static void refuse_bytes_of_connections(const struct reading *r)
+{
+    if (r->rule->calls == TDI_CALL_CONNECT && r->rule->count == TDI_COUNT_BYTES)
+        say(r, TDI_KEY_CALLS, "the rule counts bytes, but a connection is a call: 10/s");
 }
 
 static void check_hooks(const struct reading *r)
@@ -339,6 +384,7 @@ static void read_rule(struct tdi_conf_draft *draft, const struct tdi_conf_sectio
     struct tdi_conf *out = draft->out;
     struct tdi_frozen_rule *to = &out->frozen.rule[out->frozen.rules];
     const struct reading r = {draft, section, to, &to->rule};
+    out->rule_counts[out->frozen.rules] = tdi_conf_has(section, TDI_KEY_COUNT);
     out->rule_line[out->frozen.rules++] = section->line;
     r.rule->name = tdi_conf_freeze(draft, section->line, section->name, strlen(section->name));
     to->only = read_programs(&r, TDI_KEY_PROGRAM);
@@ -348,6 +394,7 @@ static void read_rule(struct tdi_conf_draft *draft, const struct tdi_conf_sectio
     read_dests(&r);
     read_manner(&r);
     read_limit(&r);
+    refuse_bytes_of_connections(&r);
     check_hooks(&r);
 }
 

@@ -441,8 +441,19 @@ static int complain_range(const struct scan *scan, char type)
     char range[2 * WORD_TEXT + 8];
     if (type == 'p')
         return complain(scan, "a refused call of a function that returns a pointer returns NULL", "");
+    if (strchr("fde", type) != NULL)
+        return complain(scan, "a floating point result is refused with a whole number of at most 64 bits",
+                        "");
     snprintf(range, sizeof range, "%" PRId64 " to %" PRIu64, least_of(type), most_of(type));
     return complain(scan, "is not what the function can return: ", range);
+}
+
+/* A number with a fraction is one word, so that all of it is refused. */
+static void take_fraction(struct scan *scan)
+{
+    scan->len += scan->word[scan->len] == '.';
+    while (is_word_char(scan->word[scan->len]))
+        scan->len++;
 }
 
 /* The result of a refused call; one of 64 bits without a sign is kept by its bits. */
@@ -451,8 +462,11 @@ static int scan_value(struct scan *scan, struct tdi_refusal *refusal)
     const char type = *scan->signature;
     const bool minus = scan->len > 0 && *scan->word == '-';
     uint64_t most = minus ? UINT64_C(0) - (uint64_t)least_of(type) : most_of(type);
+    const bool number = scan->len > 0 && is_digit(scan->word[minus]);
     uint64_t value = 0;
-    if (scan->len == 0 || !is_digit(scan->word[minus])) {
+    if (number)
+        take_fraction(scan);
+    if (!number) {
         if (type != 'p' || !tdi_item_is(scan->word, scan->len, "NULL"))
             return complain(scan, "what a refused call returns is written like -1 EAGAIN, 0 or NULL ENOMEM",
                             "");

@@ -152,6 +152,12 @@ static void read_rate(struct tdi_reading *r, struct tdi_policy_rule *rule)
     read_burst(r, rule);
 }
 
+static void refuse_bytes_of_connects(struct tdi_reading *r, const struct tdi_policy_rule *rule)
+{
+    if (rule->calls == TDI_CALL_CONNECT && rule->count == TDI_COUNT_BYTES)
+        complain_of_other(r, TDI_WORD_CALLS, "a connect has no bytes; ", TDI_WORD_COUNT, "=calls counts it");
+}
+
 void tdi_reading_rule(struct tdi_reading *r, struct tdi_policy_rule *rule)
 {
     rule->number = r->number;
@@ -164,6 +170,7 @@ void tdi_reading_rule(struct tdi_reading *r, struct tdi_policy_rule *rule)
     read_buckets(r, rule);
     read_count(r, rule);
     read_rate(r, rule);
+    refuse_bytes_of_connects(r, rule);
 }
 
 void tdi_reading_refuse_idle(struct tdi_reading *r)

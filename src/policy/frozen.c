@@ -129,16 +129,12 @@ static bool is_dest(const struct tdi_dest *dest)
 
 static bool is_hook(const struct tdi_frozen *frozen, const struct tdi_frozen_hook *hook)
 {
-    const struct tdi_refusal *refusal = &hook->refusal;
     if (!is_text(frozen, hook->symbol) || !is_text(frozen, hook->signature) ||
         !is_text_or_none(frozen, hook->library) || hook->group >= GROUPS)
         return false;
     const char *signature = tdi_frozen_text(frozen, hook->signature);
-    if (strlen(signature) >= TDI_SIGNATURE_TEXT || !tdi_signature_is_sound(signature) ||
-        !tdi_cost_is_sound(&hook->cost, signature))
-        return false;
-    return refusal->stated == 0 || (refusal->stated == 1 && refusal->error >= 0 &&
-                                    refusal->error <= ERRNO_MAX && *tdi_signature_type(signature, -1) != '{');
+    return strlen(signature) < TDI_SIGNATURE_TEXT && tdi_signature_is_sound(signature) &&
+           tdi_cost_is_sound(&hook->cost, signature) && tdi_refusal_is_sound(&hook->refusal, signature);
 }
 
 static bool has_rate(const struct tdi_policy_rule *rule)

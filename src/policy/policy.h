@@ -16,8 +16,9 @@
 #include "policy/unit.h"
 
 #define TDI_POLICY_RULES 8
-#define TDI_POLICY_BUCKETS 8 /* of one rule */
-#define TDI_POLICY_DESTS 64  /* of all rules */
+#define TDI_POLICY_BUCKETS 8      /* of one rule */
+#define TDI_POLICY_ALL_BUCKETS 16 /* of all rules; a quota is one */
+#define TDI_POLICY_DESTS 64       /* of all rules */
 #define TDI_POLICY_TEXT 4096
 
 enum {

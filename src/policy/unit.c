@@ -352,6 +352,13 @@ uint32_t tdi_unit_default_burst(const struct tdi_rate *rate)
     return (uint32_t)(burst < most ? burst : most);
 }
 
+/* A stepped bucket of 100/d that held one second's worth would gain one token a day. */
+uint32_t tdi_unit_burst_of(const struct tdi_rate *rate, bool stepped)
+{
+    const uint32_t burst = tdi_unit_default_burst(rate);
+    return stepped && burst < rate->refill && rate->refill <= CAPACITY_MAX ? rate->refill : burst;
+}
+
 bool tdi_unit_same_rate(const struct tdi_rate *left, const struct tdi_rate *right)
 {
     uint64_t a = gcd(left->refill, left->interval_us);

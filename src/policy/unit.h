@@ -42,6 +42,9 @@ int tdi_unit_parse_duration_ns(const char *text, uint64_t *out, const char **why
  */
 uint32_t tdi_unit_default_burst(const struct tdi_rate *rate);
 
+/* The same for a bucket that may be stepped: that one holds a whole step, if any bucket can. */
+uint32_t tdi_unit_burst_of(const struct tdi_rate *rate, bool stepped);
+
 /* Whether two rates are the same, however written: 60/min is 1/s. Bytes and calls differ. */
 bool tdi_unit_same_rate(const struct tdi_rate *left, const struct tdi_rate *right);
 

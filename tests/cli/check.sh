@@ -83,6 +83,13 @@ prints /dev/null
 works check word.conf
 prints "$here/word.conf
 *"
+yes '# much to say' | head -c 1048576 > long.conf
+works check long.conf
+prints "$here/long.conf"
+echo >> long.conf
+tundish check long.conf
+exits 64
+says 'tundish: long.conf:*: a file is at most 1 MiB long'
 tundish_with TUNDISH_CONFIG="$here/word.conf" check word.conf
 exits 0
 

@@ -80,6 +80,28 @@ tundish run --rate 1/s --verbose true
 tundish_with TUNDISH_NONSENSE=1 run --rate 1/s true
 exits 125
 says 'tundish: TUNDISH_NONSENSE: no such setting'
+
+# Connects are calls, whatever says that bytes are to be counted.
+works create bytes --rate 1kB/s
+keep sh -c 'echo $$; exec "$0" run --rate 1MB/s --calls connect true' "$bin"
+exits 125
+says 'tundish: TUNDISH_CALLS=connect: a connect has no bytes; TUNDISH_COUNT=calls counts it'
+[ ! -e "$TUNDISH_DIR/run-$(cat "$work/out")" ] || fail 'the bucket of a run that did not start is left'
+tundish_with TUNDISH_CALLS=connect run --per-process --rate 1MB/s true
+exits 125
+says 'tundish: TUNDISH_CALLS=connect: a connect has no bytes; *'
+tundish run -b bytes --calls connect true
+exits 125
+says 'tundish: TUNDISH_CALLS=connect: a connect has no bytes; TUNDISH_COUNT=calls counts it'
+works run -b bytes --calls connect --count calls true
+works run -b bytes --calls connect,send true
+works rm bytes
+
+# What is for the launcher itself is not for the command, which has its process number.
+tundish_with TUNDISH_RELAUNCHED=1 run --rate 1/s sh -c 'echo "${TUNDISH_RELAUNCHED-none}"'
+exits 0
+prints none
+
 tundish_with TUNDISH_OFF=1 run --rate 1/s true
 exits 0
 says 'tundish: run: TUNDISH_OFF is set: the command runs without any limit'

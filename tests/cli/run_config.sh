@@ -108,6 +108,23 @@ file mixed.conf '[rule "r"]' 'bucket = there, bytes'
 tundish run --config mixed.conf true
 exits 125
 says 'tundish: bytes: counts bytes, there counts calls; say count = bytes or count = calls in the rule'
+for list in 'calls.there, bytes' 'bytes, calls.there'; do # a section decides what is counted, and another bucket is to agree
+    file half.conf '[bucket "calls.there"]' 'rate = 1/s' '[rule "r"]' "bucket = $list"
+    tundish run --config half.conf true
+    exits 125
+    says 'tundish: bytes: counts bytes, a section counts calls; say count = bytes or count = calls in the rule'
+done
+file half.conf '[bucket "calls.there"]' 'rate = 1/s' '[rule "r"]' 'bucket = calls.there, bytes' 'count = calls'
+works run --config half.conf true
+works rm calls.there
+file connect.conf '[rule "r"]' 'calls = connect' 'bucket = bytes'
+tundish run --config connect.conf true
+exits 125
+says "tundish: $here/connect.conf:1: bytes counts bytes, but a connection is a call; say count = calls in the rule"
+file costless.conf '[hook "fsync"]' '[rule "r"]' 'calls = fsync' 'bucket = bytes'
+tundish run --config costless.conf true
+exits 125
+says "tundish: $here/costless.conf:2: bytes counts bytes, but fsync costs 1 for each call; say its cost in *fsync*"
 tundish run --config option.conf no-such-command
 exits 127
 file fine.conf '[bucket "made"]' 'rate = 1/s' '[rule "r"]' 'bucket = made'
@@ -206,6 +223,22 @@ exits 125
 prints ''
 says "tundish: run: more than 8 rules for sh, with rule \"r7\" of $here/seven.conf"
 
+# Sixteen buckets, of which a quota is one.
+for i in 1 2 3; do
+    printf '[rule "r%s"]\nbucket = b1, b2, b3, b4, b5\n' "$i"
+done > many.conf
+printf '[rule "quota"]\nrate = 1/s\n' >> many.conf
+for i in 1 2 3 4 5; do
+    printf '[bucket "b%s"]\nrate = 1/s\n' "$i"
+done >> many.conf
+works run --config many.conf true
+printf '[rule "last"]\nprogram = true\nrate = 1/s\n' >> many.conf
+works run --config many.conf sh -c :
+tundish run --config many.conf true
+exits 125
+says "tundish: run: more than 16 buckets for true, with rule \"last\" of $here/many.conf"
+works rm b1 b2 b3 b4 b5
+
 # An inner run keeps the outer one's file, even if that has changed; another one is refused.
 cp hooks.conf outer.conf
 inner='"$0" run "$@" sh -c "echo \"\$TUNDISH_CONFIG \$LD_PRELOAD\"; [ \$\$ = \"\$TUNDISH_RUN\" ]"'
@@ -232,7 +265,7 @@ prints '!'
 
 # In the place of a program that was preloaded by hand: it runs, whatever is wrong.
 again() {
-    keep env TUNDISH_RELAUNCHED=1 "TUNDISH_CONFIG=$1" "LD_PRELOAD=${list_before-$preload}" \
+    keep sh -c 'exec env "TUNDISH_RELAUNCHED=$$" "$@"' sh "TUNDISH_CONFIG=$1" "LD_PRELOAD=${list_before-$preload}" \
         "$bin" run --config "$1" --relaunched /bin/sh -- own-name -c \
         'echo "$0 $* ${TUNDISH_RELAUNCHED-none} $TUNDISH_CONFIG ${LD_PRELOAD-}"' own-name 'a b' --rate
 }

@@ -109,6 +109,22 @@ START_TEST(another_version_is_named_as_such)
 }
 END_TEST
 
+START_TEST(a_refusal_must_be_one_that_the_function_can_return)
+{
+    static const struct tdi_refusal wrong[] = {
+        {1, EAGAIN, INT64_C(1) << 31}, {1, 0, INT64_MIN}, {1, 4000, -1}, {1, -EAGAIN, -1}, {2, 0, 0}};
+    const struct tdi_refusal right = {1, 0, INT32_MIN};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        frozen.hook[0].refusal = wrong[i];
+        tdi_frozen_seal(&frozen);
+        ck_assert_int_eq(check_written(tdi_frozen_size(&frozen)), -EINVAL);
+    }
+    frozen.hook[0].refusal = right;
+    tdi_frozen_seal(&frozen);
+    ck_assert_int_eq(check_written(tdi_frozen_size(&frozen)), 0);
+}
+END_TEST
+
 /* What a preloaded library does with a rule. */
 static void use_rule(const struct tdi_policy_rule *rule)
 {
@@ -341,6 +357,7 @@ static Suite *frozen_form(void)
     tcase_add_test(file, a_part_of_it_is_refused);
     tcase_add_test(file, a_changed_byte_is_noticed);
     tcase_add_test(file, another_version_is_named_as_such);
+    tcase_add_test(file, a_refusal_must_be_one_that_the_function_can_return);
     tcase_add_test(file, what_passes_can_be_used_whoever_wrote_it);
     TCase *rules = kit_case(suite, "rules");
     tcase_add_checked_fixture(rules, freeze_example, NULL);

@@ -47,6 +47,10 @@ long guest_writev(const struct iovec *iov, int count);
 size_t guest_fwrite(const void *data, size_t size, size_t count);
 int guest_count(int n);
 
+/* rmdir, and writev to standard output: whether their pointers lead to anything, the kernel says. */
+int guest_remove(const char *path);
+long guest_write(const struct iovec *iov, int count);
+
 /* Arguments: the n-th one is worth n times its value, so that any two in each other's place are noticed. */
 int64_t guest_ten(signed char a, unsigned char b, short c, unsigned short d, int e, unsigned f, long g,
                   unsigned long h, long long i, const char *j);

@@ -6,6 +6,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <unistd.h>
 
 #include "guest.h"
 
@@ -55,6 +56,16 @@ EXPORTED size_t guest_fwrite(const void *, size_t, size_t count)
 EXPORTED int guest_count(int n)
 {
     return n;
+}
+
+EXPORTED int guest_remove(const char *path)
+{
+    return rmdir(path);
+}
+
+EXPORTED long guest_write(const struct iovec *iov, int count)
+{
+    return writev(STDOUT_FILENO, iov, count);
 }
 
 EXPORTED int64_t guest_ten(signed char a, unsigned char b, short c, unsigned short d, int e, unsigned f,

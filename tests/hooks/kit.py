@@ -2,7 +2,8 @@
 """What the scripts of hooks share: configuration files, programs that run by them, and what their calls took.
 
 Tokens are exact: a bucket that gets the next one tomorrow is looked at after the program has ended. Arguments
-of the scripts: the guest, and the program that looks for what there is not; then parts of the names of cases.
+of the scripts: the guest, and the program that looks for what there is not; then more programs as NAME=PATH, and
+parts of the names of cases.
 """
 import contextlib
 import importlib.util
@@ -25,6 +26,8 @@ def load_shim_kit():
 shim = load_shim_kit()
 check, skip = shim.check, shim.skip
 GUEST, WEAK = sys.argv[1:3]
+OTHERS = dict(each.split("=", 1) for each in sys.argv[3:] if "=" in each)
+PARTS = [each for each in sys.argv[3:] if "=" not in each]
 PLENTY = 1_000_000_000
 LEAST = 0.95  # of the time that the rate promises: clocks of two processes, and the first instant
 SLACK = 0.5 if "PROGRAMS_STRICT" in os.environ else 5.0  # seconds that a loaded machine may take longer
@@ -168,6 +171,6 @@ def main(*cases):
     if not shim.PRELOAD or not shim.TUNDISH:
         skip("no preloaded library or no command was built")
     for case in cases:
-        if len(sys.argv) < 4 or any(part in case.__name__ for part in sys.argv[3:]):
+        if not PARTS or any(part in case.__name__ for part in PARTS):
             case()
     shim.finish()
