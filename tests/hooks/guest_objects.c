@@ -139,7 +139,7 @@ static void *call_for_ever(void *argument)
     return argument;
 }
 
-/* A call in a child, which has a second for it. */
+/* A call in a child, which has two seconds for it. */
 static int status_of_child(void)
 {
     int status = -1;

@@ -8,7 +8,7 @@ ONE_CALL = 0x7FFFF000  # that the kernel takes
 
 
 def huge_size():
-    ran = kit.guest("huge", {"guest_send": {"cost": "arg2"}}, ONE_CALL, "an absurd size costs no more than one call may",
+    ran = kit.guest("huge", {"guest_send": {"cost": "arg2"}}, ONE_CALL, "an absurd size costs no more than a call may",
                     rate="1B/d", burst=MOST)
     kit.in_time(0, ran, "huge: an absurd size is paid at once from a full bucket")
 
