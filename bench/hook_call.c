@@ -71,7 +71,9 @@ static struct bench_contestant contestants[CONTESTANTS] = {
 /* Does not return. */
 static void start_anew(const char *tundish, char **argv)
 {
-    char file[] = "/tmp/tundish-bench-XXXXXX";
+    char file[4096];
+    const char *directory = getenv("TMPDIR");
+    snprintf(file, sizeof file, "%s/tundish-bench-XXXXXX", directory ? directory : P_tmpdir);
     int fd = mkstemp(file);
     const char *arguments[64] = {tundish, "run", "--config", file, "--"};
     if (fd < 0 || write(fd, configuration, sizeof configuration - 1) != sizeof configuration - 1)

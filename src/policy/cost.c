@@ -49,20 +49,10 @@ static int complain(const struct scan *scan, const char *reason, const char *mor
     return -EINVAL;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* A '-' belongs to the number behind it; bytes beyond ASCII to words. */
 static bool is_word_char(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' ||
+    return tdi_text_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' ||
            (c & 0x80) != 0;
 }
 
@@ -70,7 +60,7 @@ static void advance(struct scan *scan)
 {
     scan->word += scan->len;
     scan->len = 0;
-    while (is_blank(*scan->word))
+    while (tdi_text_is_blank(*scan->word))
         scan->word++;
     while (is_word_char(scan->word[scan->len]))
         scan->len++;
@@ -124,7 +114,7 @@ static bool read_digits(const char *word, size_t len, uint64_t most, uint64_t *o
 {
     uint64_t value = 0;
     for (size_t i = 0; i < len; i++)
-        if (!is_digit(word[i]) || __builtin_mul_overflow(value, 10, &value) ||
+        if (!tdi_text_is_digit(word[i]) || __builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, (uint64_t)(word[i] - '0'), &value) || value > most)
             return false;
     *out = value;
@@ -220,7 +210,7 @@ static int scan_cost(struct scan *scan, struct tdi_cost *cost)
 {
     if (scan->len == 0)
         return complain(scan, "nothing is written: ", KINDS);
-    if (is_digit(*scan->word))
+    if (tdi_text_is_digit(*scan->word))
         return scan_number(scan, cost);
     if (tdi_item_is(scan->word, scan->len, "result"))
         return scan_result(scan, cost);
@@ -462,7 +452,7 @@ static int scan_value(struct scan *scan, struct tdi_refusal *refusal)
     const char type = *scan->signature;
     const bool minus = scan->len > 0 && *scan->word == '-';
     uint64_t most = minus ? UINT64_C(0) - (uint64_t)least_of(type) : most_of(type);
-    const bool number = scan->len > 0 && is_digit(scan->word[minus]);
+    const bool number = scan->len > 0 && tdi_text_is_digit(scan->word[minus]);
     uint64_t value = 0;
     if (number)
         take_fraction(scan);
@@ -498,7 +488,7 @@ static int scan_refusal(struct scan *scan, struct tdi_refusal *refusal)
         return complain(
             scan, "the function returns a struct, which cannot be made up: its calls can only wait", "");
     if (type == 'v') {
-        if (scan->len == 0 || is_digit(*scan->word) || *scan->word == '-')
+        if (scan->len == 0 || tdi_text_is_digit(*scan->word) || *scan->word == '-')
             return complain(scan, "the function returns nothing: write an error such as EAGAIN, or nothing",
                             "");
         return accept(scan, "nothing") ? 0 : scan_error(scan, refusal);

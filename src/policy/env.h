@@ -10,6 +10,16 @@
 #include <stddef.h>
 #include <string.h>
 
+static inline bool tdi_text_is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static inline bool tdi_text_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 /* A line put together in a caller's buffer; what does not fit is cut, always terminated. */
 struct tdi_text {
     char *at;

@@ -192,27 +192,18 @@ static int complain_size(const struct scan *scan)
     return -EINVAL;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* Bytes beyond ASCII count, so that a complaint shows a whole character. */
 static bool is_word_char(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
+    return tdi_text_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           (c & 0x80) != 0;
 }
 
 static void advance(struct scan *scan)
 {
     scan->word += scan->len;
     scan->len = 0;
-    while (is_blank(*scan->word))
+    while (tdi_text_is_blank(*scan->word))
         scan->word++;
     while (is_word_char(scan->word[scan->len]))
         scan->len++;
@@ -235,7 +226,7 @@ static bool accept(struct scan *scan, const char *word)
 
 static bool is_name(const struct scan *scan)
 {
-    return scan->len > 0 && is_word_char(*scan->word) && !is_digit(*scan->word);
+    return scan->len > 0 && is_word_char(*scan->word) && !tdi_text_is_digit(*scan->word);
 }
 
 static bool is_one_of(const struct scan *scan, const char *const *list, size_t count)
@@ -283,7 +274,7 @@ static bool is_vector(const struct scan *scan)
     if (is_one_of(scan, vector_words, sizeof vector_words / sizeof *vector_words) ||
         begins_with(scan, "__SV"))
         return true;
-    if (begins_with(scan, "__m") && is_digit(scan->word[3]))
+    if (begins_with(scan, "__m") && tdi_text_is_digit(scan->word[3]))
         return true;
     if (scan->len < 4 || memcmp(scan->word + scan->len - 2, "_t", 2) != 0)
         return false;
@@ -291,7 +282,8 @@ static bool is_vector(const struct scan *scan)
         begins_with(scan, "svbool"))
         return true;
     for (size_t i = 1; i + 1 < scan->len; i++)
-        if (scan->word[i] == 'x' && is_digit(scan->word[i - 1]) && is_digit(scan->word[i + 1]))
+        if (scan->word[i] == 'x' && tdi_text_is_digit(scan->word[i - 1]) &&
+            tdi_text_is_digit(scan->word[i + 1]))
             return true;
     return false;
 }
