@@ -8,6 +8,7 @@
 #include <limits.h>
 
 #include "fd.h"
+#include "lib/acquire.h"
 #include "lib/cancel.h"
 #include "ready/ready.h"
 #include "road.h"
@@ -132,7 +133,7 @@ ssize_t tdi_gate(const struct tdi_call *call)
     if (tdi_likely(is_plain(rules, call))) {
         bool bytes = rules->rule[0].bytes;
         struct fare fare = {rules->plain, bytes ? (uint32_t)call->length : 1, tdi_forks_now()};
-        if (tdi_likely(tundish_try_acquire(fare.bucket, fare.tokens) == 0))
+        if (tdi_likely(tdi_acquire_try(fare.bucket, fare.tokens, TDI_KIND_TRY) == 0))
             return ride(call, &fare, bytes);
     }
     struct tdi_call bounded = *call;

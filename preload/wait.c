@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "inside.h"
+#include "lib/acquire.h"
 #include "signals.h"
 
 #define PIECE_US 20000
@@ -131,10 +132,10 @@ bool tdi_wait_try(struct tdi_wait *wait, uint32_t n)
     const struct tdi_share *only = &wait->toll->share[0];
     int error;
     if (wait->toll->firm == 1) {
-        error = tundish_try_acquire(only->bucket, only->bytes ? n : calls_needed(wait, only));
+        error = tdi_acquire_try(only->bucket, only->bytes ? n : calls_needed(wait, only), TDI_KIND_TRY);
     } else {
         uint32_t count = tdi_wait_demands(wait, n, wait->demands);
-        error = tundish_try_acquire_all(wait->demands, count);
+        error = tdi_all_try(wait->demands, count);
     }
     if (error == 0)
         tdi_wait_note_taken(wait, n);
@@ -252,6 +253,17 @@ static int ask_for_less(struct tdi_wait *wait, uint32_t piece)
     return is_less && tundish_now_ns() < wait->deadline_ns ? 0 : wait->late_errno;
 }
 
+/* A call is refused; each of its buckets counts that. */
+static int refuse(const struct tdi_wait *wait, uint32_t n)
+{
+    for (uint32_t i = 0; i < wait->toll->firm; i++) {
+        const struct tdi_share *share = &wait->toll->share[i];
+        tdi_acquire_count(share->bucket, TDI_KIND_TRY, share->bytes ? n : calls_needed(wait, share), -EAGAIN,
+                          0);
+    }
+    return wait->late_errno;
+}
+
 static int wait_for(struct tdi_wait *wait, uint32_t n)
 {
     int error = 0;
@@ -261,7 +273,7 @@ static int wait_for(struct tdi_wait *wait, uint32_t n)
         uint32_t rest = n - (uint32_t)wait->held;
         if (wait->refuse && wait->held == 0) {
             if (!tdi_wait_try(wait, least(rest, supply.capacity)))
-                return wait->late_errno;
+                return refuse(wait, least(rest, supply.capacity));
             if (wait->divisible)
                 return 0;
             continue;

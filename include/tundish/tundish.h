@@ -16,8 +16,8 @@
  *   result    0 or a positive count; negative is an errno value (tundish_strerror). errno itself is kept.
  *   threads   one handle may be used by any number of threads at once, but for tundish_close.
  *   signals   safe in signal handlers, and a handler may use the very handle that it interrupts, but for the
- *             functions that map or unmap a bucket (create, open, close) or allocate (tundish_waiter_start,
- *             _free). A handler that waits for a bucket its own thread stands in line for stands behind it,
+ *             functions that map or unmap a bucket (create, open, close), allocate (tundish_waiter_start,
+ *             _free) or lock (tundish_sidecar_*). A handler that waits for a bucket its own thread stands in line for stands behind it,
  *             and passes it after 2 s.
  *   fork      a handle works on in the child; parent and child share the bucket.
  *   death     a process killed between any two instructions leaves the bucket usable by all others.
@@ -107,7 +107,7 @@ struct tundish_info {
 /*
  * Makes a bucket and maps it. The file appears complete or not at all, however many processes race, and an
  * existing file is never touched. -EEXIST if the name is taken; -EINVAL for options out of range (capacity
- * plus what falls due in 10 ms must fit TUNDISH_CAPACITY_MAX); -ENOSPC if the file's few KiB cannot be
+ * plus what falls due in 10 ms must fit TUNDISH_CAPACITY_MAX); -ENOSPC if the file's first 8 KiB cannot be
  * allocated; -ENOMEM. The caller owns *out until tundish_close. On error *out is NULL.
  */
 int tundish_create(struct tundish **out, const char *name, const struct tundish_options *options);
@@ -136,8 +136,8 @@ int tundish_path(const char *name, char *buf, size_t len);
 
 /*
  * Takes n tokens now or none: 0; -EAGAIN if there are fewer than n now beyond what those in line need; -E2BIG
- * if n > capacity (there never will be enough). n = 0 is 0 and changes nothing. A refusal writes nothing to
- * the bucket.
+ * if n > capacity (there never will be enough). n = 0 is 0 and changes nothing. A refusal changes
+ * nothing but the caller's own count of them.
  */
 int tundish_try_acquire(struct tundish *bucket, uint32_t n);
 
@@ -247,6 +247,119 @@ int tundish_waiter_fd(struct tundish_waiter *waiter);
  * which also closes the child's copy of its descriptor.
  */
 void tundish_waiter_free(struct tundish_waiter *waiter);
+
+/*
+ * Observation. Every handle is an instance in the bucket's file and counts there what it does: 64 at a time are
+ * listed, others count for themselves. A sidecar looks after instances: it keeps statistics, takes out records
+ * of single operations, and may change how an instance gets its tokens. The process's own is one thread that
+ * the first registration starts: it sleeps while nothing happens (it looks five times a second at most), ends
+ * at exit, and in a forked child starts anew when a handle is registered there. `tundish sidecar` is another,
+ * for all buckets of a directory, and needs nothing of this.
+ */
+enum tundish_strategy {
+    TUNDISH_DIRECT = 0, /* each acquire takes its tokens from the bucket */
+    TUNDISH_LEASED = 1, /* each thread takes some in advance and spends them by itself, which costs next to
+                           nothing where many threads want tokens of one bucket. All leases together are at most
+                           5 % of the capacity, and the bucket fills up to as much less meanwhile, so that the
+                           promise holds. What a thread has not used for 10 ms goes back. A killed process loses
+                           its leases. Only while registered */
+};
+
+/* How tokens were asked for. */
+enum tundish_kind {
+    TUNDISH_KIND_TRY = 0,     /* tundish_try_acquire */
+    TUNDISH_KIND_ACQUIRE = 1, /* tundish_acquire, _for, _until */
+    TUNDISH_KIND_ALL = 2,     /* tundish_acquire_all, tundish_try_acquire_all */
+    TUNDISH_KIND_WAITER = 3,  /* tundish_waiter_start */
+};
+
+/* A record of one operation. */
+struct tundish_observation {
+    uint64_t at_ns;   /* when it was over, in tundish_now_ns's time, to the microsecond */
+    uint64_t wait_ns; /* 0: it did not wait */
+    uint32_t tokens;
+    uint32_t thread; /* of the kernel's numbers */
+    uint16_t kind;   /* enum tundish_kind */
+    uint16_t error;  /* 0 granted, EAGAIN or E2BIG refused, ETIMEDOUT, ECANCELED */
+    uint32_t reserved;
+};
+
+/* What a registered handle did since it was opened (in a forked child: since it first did something). */
+struct tundish_sidecar_stats {
+    size_t size;            /* sizeof(struct tundish_sidecar_stats), set by TUNDISH_SIDECAR_STATS_INIT */
+    uint64_t granted;       /* operations */
+    uint64_t refused;       /* too few tokens at that moment, or more than there ever can be */
+    uint64_t ended;         /* waits that timed out, were cancelled or given up */
+    uint64_t tokens;        /* granted */
+    uint64_t released;      /* tokens given back */
+    uint64_t waited_ns;     /* of all waits that are over */
+    uint64_t wait_p50_ns;   /* of the waits that were granted, half took no longer than this; */
+    uint64_t wait_p99_ns;   /* and 99 of 100: exact to a quarter of a power of two, never too small */
+    uint64_t retries;       /* attempts that failed because somebody else was quicker */
+    uint64_t observed;      /* records taken out ... */
+    uint64_t dropped;       /* ... and those for which there was no room */
+    uint64_t scans;         /* how often the sidecar looked */
+    uint64_t switches;      /* of the strategy */
+    uint32_t strategy;      /* enum tundish_strategy */
+    uint32_t generation;    /* counts the switches in the file */
+    uint32_t leased_tokens; /* out on lease now */
+    uint32_t threads;       /* that did something since the scan before */
+    uint64_t span_ns;       /* since the scan before, and in that time: */
+    uint64_t span_granted;
+    uint64_t span_refused;
+    uint64_t span_retries;
+};
+
+#define TUNDISH_SIDECAR_STATS_INIT                                                                           \
+    {                                                                                                        \
+        sizeof(struct tundish_sidecar_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0  \
+    }
+
+/*
+ * What a program wants of the sidecar. The callbacks run in the sidecar's thread, or in tundish_sidecar_scan's
+ * caller, never two at a time; they may use the bucket in any way but close it, and may not call the sidecar
+ * functions (-EDEADLK).
+ */
+struct tundish_sidecar_policy {
+    size_t size; /* sizeof(struct tundish_sidecar_policy), set by TUNDISH_SIDECAR_POLICY_INIT */
+    /*
+     * Asked after each scan that found something done: the strategy from now on, or a negative number to leave
+     * it. NULL: the default policy, which goes to LEASED where threads get in each other's way and tokens are
+     * plenty, and back when that is over.
+     */
+    int (*decide)(struct tundish *bucket, const struct tundish_sidecar_stats *stats, void *context);
+    /* Given the records that were taken out, in the order of each thread. NULL: they are only counted. */
+    void (*observe)(struct tundish *bucket, const struct tundish_observation *observations, size_t count,
+                    void *context);
+    void *context;
+    uint32_t every; /* record one of so many operations; 0: none, which costs nothing */
+};
+
+#define TUNDISH_SIDECAR_POLICY_INIT                                                                          \
+    {                                                                                                        \
+        sizeof(struct tundish_sidecar_policy), NULL, NULL, NULL, 0                                           \
+    }
+
+/*
+ * Puts a handle under the sidecar's care, starting it if there is none; NULL is the default policy, which
+ * records nothing. The policy is copied. Costs some microseconds, and the start of a thread the first time.
+ * -EALREADY if it is registered, -EINVAL for a policy of another size, -ENOSPC if there are no resources for
+ * the records or 256 handles are registered, -EAGAIN if no thread can be started. A handle that found the
+ * bucket's table full can be registered, records nothing and stays DIRECT.
+ */
+int tundish_sidecar_register(struct tundish *bucket, const struct tundish_sidecar_policy *policy);
+
+/*
+ * Takes it out again: waits for a scan in flight, returns all leases, and no callback runs afterwards. -ENOENT
+ * if it is not registered, -EDEADLK from a callback. tundish_close does this.
+ */
+int tundish_sidecar_unregister(struct tundish *bucket);
+
+/* Fills *out, whose size the caller sets, with what is known now. -ENOENT, -EINVAL, -EDEADLK. */
+int tundish_sidecar_stats(struct tundish *bucket, struct tundish_sidecar_stats *out);
+
+/* Looks at all registered handles now, in the calling thread: records taken out, or -EDEADLK. May block. */
+int tundish_sidecar_scan(void);
 
 /* The clock of deadlines: nanoseconds of CLOCK_BOOTTIME as the machine counts it, whatever time namespace. */
 uint64_t tundish_now_ns(void);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "inside.h"
+#include "lib/acquire.h"
 #include "lib/cancel.h"
 #include "price.h"
 #include "road.h"
@@ -190,7 +191,7 @@ static bool pay_at_once(const struct tdi_hook *hook, uint64_t price)
         return false;
     bool takes_price = rule->bytes || hook->spec->cost.kind == TDI_COST_TOKENS;
     tdi_set_foot();
-    bool paid = tundish_try_acquire(rule->bucket[0], takes_price ? (uint32_t)price : 1) == 0;
+    bool paid = tdi_acquire_try(rule->bucket[0], takes_price ? (uint32_t)price : 1, TDI_KIND_TRY) == 0;
     tdi_step_off();
     return paid;
 }

@@ -18,11 +18,9 @@
 #include <tundish/tundish.h>
 
 #include "core/slots.h"
+#include "core/usual.h"
 #include "core/word.h"
 #include "plat/crash.h"
-
-#define TRIES 64 /* lost compare-and-swaps before the caller should let others run */
-#define LOST 1   /* a compare-and-swap, in take_usual */
 
 /*
  * Whoever loses the word pauses for so long that the winner does some dozen operations with its line in hand:
@@ -71,11 +69,15 @@ static uint64_t reserved(const struct tdi_layout *file, const struct tdi_config 
     return config->flags & TUNDISH_UNFAIR ? 0 : scan.ahead;
 }
 
-/* Takes between `least` and `most` tokens. The word is loaded before the line is looked at, see queue.c. */
+/*
+ * Takes between `least` and `most` tokens; the word was lost so often if they are granted. The word is loaded
+ * before the line is looked at, see queue.c.
+ */
 static int take(struct tdi_layout *file, uint64_t now_us, uint32_t least, uint32_t most, uint32_t *taken)
 {
     struct tdi_config config;
-    for (int losses = 0; losses < TRIES; losses++) {
+    int losses = 0;
+    for (int tries = 0; tries < TDI_BUCKET_TRIES; tries++) {
         struct tdi_word seen = tdi_word_look(file);
         tdi_config_read(file, &config);
         if (least > config.capacity)
@@ -98,9 +100,9 @@ static int take(struct tdi_layout *file, uint64_t now_us, uint32_t least, uint32
         uint64_t left = tdi_word_pack(at_us, seen.bits & TDI_WORD_QUEUED, tokens - taking);
         if (tdi_word_swap(file, &found, left)) {
             *taken = taking;
-            return 0;
+            return losses;
         }
-        pause_after(losses);
+        pause_after(losses++);
     }
     return -EBUSY;
 }
@@ -111,78 +113,56 @@ void tdi_bucket_init(struct tdi_layout *file, uint32_t tokens)
     atomic_init(&file->word, tdi_word_pack(0, 0, tokens));
 }
 
-/* The usual case: nobody waits, nothing is changing, the refill is steady and the last one not long ago. */
-struct usual {
-    uint64_t bits;
-    uint32_t tokens;
-    uint32_t capacity;
-};
-
-/*
- * Sees the usual case, in registers; false for everything else, which goes the long way by the same steps in
- * the same order: hint, word, hint again, configuration.
- */
-static inline bool look_usual(const struct tdi_layout *file, uint64_t now_us, struct usual *out)
+int tdi_bucket_try_after_loss(struct tdi_layout *file, uint64_t now_us, uint32_t n)
 {
-    struct tdi_config config;
-    uint64_t hint_us = atomic_load_explicit(&file->head.hint_us, memory_order_acquire);
-    uint64_t bits = tdi_word_load(file);
-    if (tdi_unlikely(atomic_load_explicit(&file->head.hint_us, memory_order_relaxed) != hint_us))
-        return false;
-    if (tdi_unlikely(!tdi_config_try_read(file, &config)))
-        return false;
-    uint64_t last_us = hint_us + (uint64_t)(int64_t)(int32_t)((uint32_t)(bits >> 32) - (uint32_t)hint_us);
-    uint32_t tokens = (uint32_t)bits; /* with Q it is more than any capacity */
-    if (tdi_unlikely(now_us - last_us > TDI_WORD_STEP_US || now_us - hint_us > TDI_WORD_STEP_US ||
-                     tokens > config.capacity || config.tokens_per_unit != 1))
-        return false;
-    if (now_us != last_us) { /* within a microsecond nothing falls due */
-        uint64_t due = tdi_rate_units_in(&config, last_us, now_us - last_us);
-        uint32_t room = config.capacity - tokens;
-        tokens += due < room ? (uint32_t)due : room;
-    }
-    *out = (struct usual){bits, tokens, config.capacity};
-    return true;
-}
-
-/* 0 or -EAGAIN, LOST, or -EBUSY for everything unusual. */
-static inline int take_usual(struct tdi_layout *file, uint64_t now_us, uint32_t n)
-{
-    struct usual seen;
-    if (tdi_unlikely(!look_usual(file, now_us, &seen) || n > seen.capacity))
-        return -EBUSY;
-    if (seen.tokens < n)
-        return tdi_likely(tdi_word_load(file) == seen.bits) ? -EAGAIN : LOST;
-    uint64_t left = tdi_word_pack(now_us, 0, seen.tokens - n);
-    return tdi_likely(tdi_word_swap(file, &seen.bits, left)) ? 0 : LOST;
+    uint32_t taken;
+    pause_after(0);
+    int error = take(file, now_us, n, n, &taken);
+    return error < 0 ? error : error + 1;
 }
 
 int tdi_bucket_try(struct tdi_layout *file, uint64_t now_us, uint32_t n)
 {
     uint32_t taken;
-    int error = take_usual(file, now_us, n);
+    int error = tdi_usual_take(file, now_us, n);
     if (tdi_likely(error <= 0 && error != -EBUSY))
         return error;
-    if (error == LOST)
-        pause_after(0);
-    return take(file, now_us, n, n, &taken);
+    return error == TDI_USUAL_LOST ? tdi_bucket_try_after_loss(file, now_us, n)
+                                   : take(file, now_us, n, n, &taken);
+}
+
+/* Where tokens are plenty, and nobody waits for them. */
+int tdi_bucket_lease(struct tdi_layout *file, uint64_t now_us, uint32_t n)
+{
+    struct tdi_usual seen;
+    if (!tdi_usual_look(file, now_us, &seen) || seen.tokens < seen.capacity / 4 + n)
+        return -EAGAIN;
+    uint64_t left = tdi_word_pack(now_us, 0, seen.tokens - n);
+    return tdi_word_swap(file, &seen.bits, left) ? 0 : -EAGAIN;
 }
 
 int tdi_bucket_try_some(struct tdi_layout *file, uint64_t now_us, uint32_t n, uint32_t *taken)
 {
-    return take(file, now_us, 1, n, taken);
+    int error = take(file, now_us, 1, n, taken);
+    return error < 0 ? error : 0;
 }
 
-static uint32_t add_up_to_capacity(const struct tdi_config *config, uint32_t tokens, uint32_t n)
+static uint32_t add_up_to(uint32_t limit, uint32_t tokens, uint32_t n)
 {
-    if (tokens >= config->capacity)
+    if (tokens >= limit)
         return tokens;
-    uint32_t room = config->capacity - tokens;
-    return n < room ? tokens + n : config->capacity;
+    return n < limit - tokens ? tokens + n : limit;
 }
+
+/* Where tokens come from that are added. */
+enum origin {
+    FROM_OUTSIDE,
+    FROM_LEASE, /* they have been counted against the capacity all the while */
+};
 
 /* Counts what is due at now_us and adds n tokens; returns the time the word is settled at. */
-static uint64_t settle(struct tdi_layout *file, uint64_t now_us, uint32_t n, struct tdi_config *config)
+static uint64_t settle(struct tdi_layout *file, uint64_t now_us, uint32_t n, enum origin origin,
+                       struct tdi_config *config)
 {
     for (int losses = 0;; losses++) {
         tdi_word_climb(file, now_us);
@@ -191,7 +171,8 @@ static uint64_t settle(struct tdi_layout *file, uint64_t now_us, uint32_t n, str
         if (tdi_word_is_far(&seen, now_us))
             continue;
         uint64_t at_us = tdi_word_later(seen.last_us, now_us);
-        uint32_t tokens = add_up_to_capacity(config, tdi_word_refilled(&seen, config, now_us), n);
+        uint32_t limit = config->capacity - (origin == FROM_LEASE ? 0 : config->held_back);
+        uint32_t tokens = add_up_to(limit, tdi_word_refilled(&seen, config, now_us), n);
         if (tdi_word_swap(file, &seen.bits, tdi_word_pack(at_us, seen.bits & TDI_WORD_QUEUED, tokens)))
             return at_us;
         pause_after(losses);
@@ -202,13 +183,20 @@ void tdi_bucket_refund(struct tdi_layout *file, uint64_t now_us, uint32_t n)
 {
     struct tdi_config config;
     if (n > 0)
-        settle(file, now_us, n, &config);
+        settle(file, now_us, n, FROM_OUTSIDE, &config);
+}
+
+void tdi_bucket_end_lease(struct tdi_layout *file, uint64_t now_us, uint32_t n)
+{
+    struct tdi_config config;
+    if (n > 0)
+        settle(file, now_us, n, FROM_LEASE, &config);
 }
 
 void tdi_bucket_reset(struct tdi_layout *file, uint64_t now_us)
 {
     struct tdi_config config;
-    settle(file, now_us, UINT32_MAX, &config);
+    settle(file, now_us, UINT32_MAX, FROM_OUTSIDE, &config);
 }
 
 static uint32_t available(const struct tdi_layout *file, uint64_t now_us)
@@ -223,15 +211,15 @@ static uint32_t available(const struct tdi_layout *file, uint64_t now_us)
         found = seen.bits;
         ahead = found & TDI_WORD_QUEUED ? reserved(file, &config, now_us, &seen) : 0;
         tokens = tdi_word_refilled(&seen, &config, now_us);
-    } while (tdi_word_load(file) != found && ++tries < TRIES);
+    } while (tdi_word_load(file) != found && ++tries < TDI_BUCKET_TRIES);
     uint64_t spare = tokens > ahead ? tokens - ahead : 0;
     return spare < config.capacity ? (uint32_t)spare : config.capacity;
 }
 
 uint32_t tdi_bucket_available(const struct tdi_layout *file, uint64_t now_us)
 {
-    struct usual seen;
-    return tdi_likely(look_usual(file, now_us, &seen)) ? seen.tokens : available(file, now_us);
+    struct tdi_usual seen;
+    return tdi_likely(tdi_usual_look(file, now_us, &seen)) ? seen.tokens : available(file, now_us);
 }
 
 uint64_t tdi_bucket_when(const struct tdi_layout *file, uint64_t now_us, uint32_t n)
@@ -256,7 +244,7 @@ void tdi_bucket_begin_change(struct tdi_layout *file, uint64_t now_us, const str
                              struct tdi_change *out)
 {
     struct tdi_config current;
-    out->at_us = settle(file, now_us, 0, &current);
+    out->at_us = settle(file, now_us, 0, FROM_OUTSIDE, &current);
     out->next = *want;
     out->next.current = current.current;
     bool same = tdi_rate_is_same(&current, want);

@@ -12,20 +12,32 @@
 #include "core/config.h"
 #include "shm/layout.h"
 
+#define TDI_BUCKET_TRIES 64 /* lost compare-and-swaps before the caller should let others run: -EBUSY */
+
 /* Writes the word and the hint of a file that nobody else sees yet. */
 void tdi_bucket_init(struct tdi_layout *file, uint32_t tokens);
 
 /*
- * Takes n tokens: 0, -EAGAIN if there are fewer, -E2BIG if n is more than the capacity, -EBUSY if others won
+ * Takes n tokens: 0 or, granted too, how often others won the word before; -EAGAIN if there are fewer, -E2BIG if n is more than the capacity, -EBUSY if others won
  * the word each time: nothing is said about tokens then, let them run and call again with a newer time.
  */
 int tdi_bucket_try(struct tdi_layout *file, uint64_t now_us, uint32_t n);
+
+/* The same for somebody who has just lost the word once: pauses, as all do who lose it. Never 0. */
+int tdi_bucket_try_after_loss(struct tdi_layout *file, uint64_t now_us, uint32_t n);
 
 /* Takes up to n tokens, at least one; *taken says how many. Errors as above. */
 int tdi_bucket_try_some(struct tdi_layout *file, uint64_t now_us, uint32_t n, uint32_t *taken);
 
 /* Gives n tokens back, up to the capacity. */
 void tdi_bucket_refund(struct tdi_layout *file, uint64_t now_us, uint32_t n);
+
+/*
+ * Takes n tokens to be spent later, by a lessee (core/lease), within its share: 0, or -EAGAIN if somebody waits
+ * for tokens, if they are not plenty, or if others won the word. And gives back what was not spent.
+ */
+int tdi_bucket_lease(struct tdi_layout *file, uint64_t now_us, uint32_t n);
+void tdi_bucket_end_lease(struct tdi_layout *file, uint64_t now_us, uint32_t n);
 
 /* Tokens there are at this time. */
 uint32_t tdi_bucket_available(const struct tdi_layout *file, uint64_t now_us);

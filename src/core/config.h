@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <tundish/tundish.h>
 
+#include "core/lease.h"
 #include "core/rate.h"
 #include "shm/layout.h"
 
@@ -70,6 +71,7 @@ static inline bool tdi_config_try_read(const struct tdi_layout *file, struct tdi
     out->rate_fraction = tdi_config_field(record, TDI_FIELD_RATE_FRACTION) << TDI_FIELD_TAG_BITS;
     out->rate_whole = tdi_config_field(record, TDI_FIELD_RATE_WHOLE);
     out->extra = (uint32_t)tdi_config_field(record, TDI_FIELD_EXTRA) & TDI_WORD_TOKENS;
+    out->held_back = tdi_unlikely(tdi_lease_any(file)) ? tdi_lease_held_back(out->capacity) : 0;
     out->current = current;
     /* Keeps the loads above before the second look. */
     atomic_thread_fence(memory_order_acquire);

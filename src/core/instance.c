@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/lease.h"
+
 uint32_t tdi_instance_number(struct tdi_layout *file)
 {
     uint32_t number;
@@ -52,6 +54,8 @@ int tdi_instance_enter(struct tdi_layout *file, const struct tdi_identity *who, 
 void tdi_instance_leave(struct tdi_layout *file, const struct tdi_instance *instance)
 {
     uint64_t expected = instance->owner;
+    if (expected != 0)
+        tdi_lease_release(file, instance);
     /* Release pairs with the acquire in tdi_instance_get: who finds nobody here sees that we forked. */
     if (expected != 0)
         atomic_compare_exchange_strong_explicit(&file->instance[instance->index % TDI_LAYOUT_INSTANCES].owner,
@@ -89,6 +93,17 @@ uint32_t tdi_instance_count(const struct tdi_layout *file)
     for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
         taken += atomic_load_explicit(&file->instance[i].owner, memory_order_relaxed) != 0;
     return taken;
+}
+
+bool tdi_instance_has(const struct tdi_layout *file, uint32_t index, uint64_t memory)
+{
+    /* Pairs with the release in tdi_instance_note_memory: the memory was there before it was said. */
+    return (atomic_load_explicit(&file->instance[index].memory, memory_order_acquire) & memory) == memory;
+}
+
+void tdi_instance_note_memory(struct tdi_layout *file, uint32_t index, uint64_t memory)
+{
+    atomic_fetch_or_explicit(&file->instance[index].memory, memory, memory_order_release);
 }
 
 /* One time for all who fork, the latest: it outlives their entries, and is there for those without one. */

@@ -35,6 +35,10 @@ bool tdi_instance_get(const struct tdi_layout *file, uint32_t index, struct tdi_
 /* Entries taken; those of killed processes count until somebody clears them. */
 uint32_t tdi_instance_count(const struct tdi_layout *file);
 
+/* Whether the place's account, or rings, have memory: TDI_MEMORY_. Nothing of them is touched before. */
+bool tdi_instance_has(const struct tdi_layout *file, uint32_t index, uint64_t memory);
+void tdi_instance_note_memory(struct tdi_layout *file, uint32_t index, uint64_t memory);
+
 /*
  * A process that has the file open is about to make another, which is not listed before it has run a little;
  * its parent may be gone by then. For TDI_INSTANCE_FORK_US it is to be reckoned with. A time that lies further

@@ -36,6 +36,7 @@ struct tdi_config {
     uint32_t refill;
     uint32_t capacity;
     uint32_t extra;
+    uint32_t held_back; /* for what may be out on lease, see core/lease */
     uint32_t flags;
     bool spoilt;      /* the file says 0 where that makes no sense; here it is 1 */
     uint64_t current; /* the head's word that it was read under */

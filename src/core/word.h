@@ -62,13 +62,16 @@ static inline uint64_t tdi_word_later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Tokens at the time now_us, or at the stamp if that is later. */
+/* Tokens at the time now_us, or at the stamp if that is later. What is there stays; up to what is held back. */
 static inline uint32_t tdi_word_refilled(const struct tdi_word *seen, const struct tdi_config *config,
                                          uint64_t now_us)
 {
     uint32_t limit = config->capacity + (seen->bits & TDI_WORD_QUEUED ? config->extra : 0);
     uint32_t tokens = (uint32_t)(seen->bits & TDI_WORD_TOKENS);
     tokens = tokens < limit ? tokens : limit;
+    limit -= config->held_back;
+    if (tokens >= limit)
+        return tokens;
     uint64_t due = tdi_rate_due(config, seen->last_us, now_us);
     return due < limit - tokens ? tokens + (uint32_t)due : limit;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "core/config.h"
+#include "lib/acquire.h"
 
 static bool is_same_file(const struct tundish *a, const struct tundish *b)
 {
@@ -27,15 +28,37 @@ static uint64_t demanded(const struct tundish_demand *demands, size_t count, siz
     return sum;
 }
 
-static int check_demands(const struct tundish_demand *demands, size_t count)
+/* 0, or -E2BIG with the first that can never be met. */
+static int check_demands(const struct tundish_demand *demands, size_t count, size_t *too_big)
 {
     for (size_t i = 0; i < count; i++) {
         struct tdi_config config;
         tdi_config_read(demands[i].bucket->file, &config);
-        if (demanded(demands, count, i) > config.capacity)
+        if (demanded(demands, count, i) > config.capacity) {
+            *too_big = i;
             return -E2BIG;
+        }
     }
     return 0;
+}
+
+static int draw(const struct tundish_demand *demand, uint32_t n)
+{
+    return n == 0 ? 0 : tdi_acquire_draw(demand->bucket, n);
+}
+
+/*
+ * The outcome, for each bucket. Who waited, and who was refused, did so for one of them, and that is where it
+ * counts.
+ */
+static void count_all(const struct tundish_demand *demands, size_t count, int error, size_t culprit,
+                      uint64_t began_ns)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t n = (uint32_t)demanded(demands, count, i);
+        if (i == culprit || (error == 0 && n > 0))
+            tdi_acquire_count(demands[i].bucket, TDI_KIND_ALL, n, error, i == culprit ? began_ns : 0);
+    }
 }
 
 /* All but demand `held`, which the caller has; *short_of is the one that refused. All or none. */
@@ -46,22 +69,40 @@ static int try_others(const struct tundish_demand *demands, size_t count, size_t
     for (; i < count; i++) {
         if (i == held)
             continue;
-        error = tundish_try_acquire(demands[i].bucket, (uint32_t)demanded(demands, count, i));
+        error = draw(&demands[i], (uint32_t)demanded(demands, count, i));
         if (error)
             break;
     }
     *short_of = i;
     while (error && i-- > 0)
         if (i != held)
-            tundish_release(demands[i].bucket, (uint32_t)demanded(demands, count, i));
+            tdi_acquire_return(demands[i].bucket, (uint32_t)demanded(demands, count, i));
     return error;
+}
+
+static int try_all(const struct tundish_demand *demands, size_t count, size_t *short_of)
+{
+    int error = check_demands(demands, count, short_of);
+    if (!error)
+        error = try_others(demands, count, count, short_of);
+    if (!error)
+        count_all(demands, count, 0, count, 0);
+    return error;
+}
+
+int tdi_all_try(const struct tundish_demand *demands, size_t count)
+{
+    size_t short_of;
+    return try_all(demands, count, &short_of);
 }
 
 int tundish_try_acquire_all(const struct tundish_demand *demands, size_t count)
 {
     size_t short_of;
-    int error = check_demands(demands, count);
-    return error ? error : try_others(demands, count, count, &short_of);
+    int error = try_all(demands, count, &short_of);
+    if (error)
+        count_all(demands, count, error, short_of, 0);
+    return error;
 }
 
 void tdi_all_begin(struct tdi_all *all, const struct tundish_demand *demands, size_t count,
@@ -80,7 +121,9 @@ static void line_up(struct tdi_all *all, size_t i)
     uint32_t n = (uint32_t)demanded(all->demands, all->count, i);
     all->waits_for = i;
     all->in_line = true;
-    tdi_line_begin(&all->line, all->demands[i].bucket, n, all->deaf);
+    tdi_line_begin(&all->line, all->demands[i].bucket, n, all->deaf, TDI_KIND_ALL);
+    if (all->began_ns == 0)
+        all->began_ns = all->line.began_ns;
     if (all->mask)
         tdi_line_heed_signals(&all->line, all->mask);
 }
@@ -89,15 +132,22 @@ static void line_up(struct tdi_all *all, size_t i)
 static int try_rest(struct tdi_all *all, size_t held, uint64_t deadline_ns)
 {
     size_t short_of;
-    int error = check_demands(all->demands, all->count);
+    int error = check_demands(all->demands, all->count, &short_of);
     if (!error)
         error = try_others(all->demands, all->count, held, &short_of);
     if (error && held < all->count)
-        tundish_release(all->demands[held].bucket, (uint32_t)demanded(all->demands, all->count, held));
+        tdi_acquire_return(all->demands[held].bucket, (uint32_t)demanded(all->demands, all->count, held));
     if (error == -EAGAIN && tdi_clock_now_ns() >= deadline_ns)
         return -ETIMEDOUT;
     if (error == -EAGAIN)
         line_up(all, short_of);
+    return error;
+}
+
+/* It is over. */
+static int finish(struct tdi_all *all, int error)
+{
+    count_all(all->demands, all->count, error, all->began_ns ? all->waits_for : all->count, all->began_ns);
     return error;
 }
 
@@ -112,7 +162,7 @@ int tdi_all_wait(struct tdi_all *all, uint64_t deadline_ns)
         if (error == 0)
             error = try_rest(all, all->waits_for, deadline_ns);
     }
-    return error;
+    return finish(all, error);
 }
 
 int tdi_all_poll(struct tdi_all *all, uint64_t deadline_ns)
@@ -126,13 +176,16 @@ int tdi_all_poll(struct tdi_all *all, uint64_t deadline_ns)
         if (error == 0)
             error = try_rest(all, all->waits_for, deadline_ns);
     }
-    return error;
+    return finish(all, error);
 }
 
 void tdi_all_end(struct tdi_all *all)
 {
-    if (all->in_line)
+    if (all->in_line) {
         tdi_line_end(&all->line);
+        if (!all->line.counted)
+            finish(all, -ECANCELED);
+    }
     all->in_line = false;
 }
 

@@ -18,9 +18,13 @@ struct tdi_all {
     const sigset_t *mask; /* as in tdi_line_heed_signals, or NULL */
     bool deaf;            /* nobody sleeps for it, it is polled */
     bool in_line;
-    size_t waits_for; /* the demand that is stood in line for */
+    size_t waits_for;  /* the demand that is stood in line for */
+    uint64_t began_ns; /* when it first got in line; 0: it did not have to */
     struct tdi_line line;
 };
+
+/* As tundish_try_acquire_all, but a refusal is not counted. */
+int tdi_all_try(const struct tundish_demand *demands, size_t count);
 
 void tdi_all_begin(struct tdi_all *all, const struct tundish_demand *demands, size_t count,
                    const sigset_t *mask);

@@ -9,22 +9,6 @@
 #include "lib/repair.h"
 #include "plat/file.h"
 
-/* There are more tokens now: whoever is first in line may be served earlier than it thought. */
-static void tell_line(struct tundish *bucket, uint64_t now_us)
-{
-    struct tdi_queue_ring ring = {0, false};
-    tdi_queue_ring_front(bucket->file, now_us, &ring);
-    tdi_repair_wake(bucket, &ring);
-}
-
-void tundish_release(struct tundish *bucket, uint32_t n)
-{
-    tdi_handle_enter(bucket);
-    uint64_t now_us = tdi_handle_now_us(bucket);
-    tdi_bucket_refund(bucket->file, now_us, n);
-    tell_line(bucket, now_us);
-}
-
 uint32_t tundish_available(const struct tundish *bucket)
 {
     return tdi_bucket_available(bucket->file, tdi_handle_now_us(bucket));
@@ -47,8 +31,10 @@ int tundish_reset(struct tundish *bucket)
 {
     tdi_handle_enter(bucket);
     uint64_t now_us = tdi_handle_now_us(bucket);
+    struct tdi_queue_ring ring = {0, false};
     tdi_bucket_reset(bucket->file, now_us);
-    tell_line(bucket, now_us);
+    tdi_queue_ring_front(bucket->file, now_us, &ring);
+    tdi_repair_wake(bucket, &ring);
     return 0;
 }
 

@@ -8,6 +8,8 @@
 #include <errno.h>
 
 #include "core/config.h"
+#include "core/lease.h"
+#include "lib/post.h"
 #include "lib/repair.h"
 #include "plat/file.h"
 
@@ -24,6 +26,7 @@ int tdi_handle_new(struct tundish **out)
     }
     *out = handle;
     (*out)->here = here;
+    (*out)->post = tdi_post_new();
     return 0;
 }
 
@@ -61,6 +64,8 @@ void tdi_handle_enter_now(struct tundish *bucket)
                                                  memory_order_relaxed))
         return; /* another thread, or whom this signal handler interrupted, is at it */
     tdi_proc_identify(&self);
+    if (tdi_unlikely(tdi_lease_any(file)))
+        tdi_repair_lessees(bucket, &self);
     int error = tdi_instance_enter(file, &self, number, &instance);
     if (error) {
         tdi_repair_instances(bucket, &self);
@@ -70,6 +75,7 @@ void tdi_handle_enter_now(struct tundish *bucket)
         tdi_instance_count_unlisted(file);
     else
         tdi_handle_list(bucket, &instance, &self);
+    tdi_post_open(bucket, error ? NULL : &instance);
 }
 
 uint32_t tdi_handle_count_live(const struct tdi_layout *file)
@@ -141,6 +147,8 @@ uint32_t tdi_handle_count_others(const struct tundish *bucket)
 void tdi_handle_leave(struct tundish *bucket)
 {
     /* Acquire pairs with the release in tdi_handle_list. */
-    if (atomic_exchange_explicit(&bucket->here->listed, 0, memory_order_acquire))
-        tdi_instance_leave(bucket->file, &bucket->here->instance);
+    if (!atomic_exchange_explicit(&bucket->here->listed, 0, memory_order_acquire))
+        return;
+    tdi_post_close(bucket);
+    tdi_instance_leave(bucket->file, &bucket->here->instance);
 }

@@ -12,15 +12,34 @@
 #include "plat/clock.h"
 #include "shm/layout.h"
 
+/* Tokens that one thread took in advance, see lib/lease.h; and what else is one thread's. */
+struct tdi_handle_thread {
+    TDI_ON_ITS_OWN_LINE _Atomic(uint32_t) id; /* 0 nobody */
+    _Atomic(uint32_t) pushing;                /* it is in the middle of recording, see core/ring */
+    _Atomic(uint32_t) skipped;                /* operations since one was recorded */
+    _Atomic(uint64_t) leased;                 /* tokens; less than 0 for a moment: none */
+    _Atomic(uint32_t) closed;                 /* they are being taken back: hands off */
+    uint64_t operations;                      /* the sidecar's: their number when it last looked ... */
+    uint64_t spent;                           /* ... and when it last looked at the lease, */
+    uint64_t idle_since_us;                   /* whose number has been that since then */
+};
+
 /*
  * This process's place in the file. On memory that a fork wipes: a child finds number 0 at its next call and
  * takes one of its own, whatever kind of fork it was.
  */
 struct tdi_handle_here {
-    _Atomic(uint32_t) number; /* 0: just forked */
-    _Atomic(uint32_t) listed; /* `instance` is ours to clear, `self` is written */
+    _Atomic(uint32_t) number;                     /* 0: just forked */
+    _Atomic(uint32_t) listed;                     /* `instance` is ours to clear, `self` is written */
+    _Atomic(uint64_t) direct_key;                 /* the key under DIRECT, else 0 */
+    _Atomic(uint64_t) leasing_key;                /* the key under LEASED, else 0 */
+    _Atomic(uint64_t) key;                        /* 0: there is no account yet; see lib/post.h */
+    _Atomic(struct tdi_layout_account *) account; /* in the file, or `own` where there is no place for it */
+    _Atomic(uint32_t) lease_tokens;               /* what a thread may take in advance; 0: strategy DIRECT */
     struct tdi_instance instance;
     struct tdi_identity self;
+    struct tdi_handle_thread thread[TDI_LAYOUT_STRIPES]; /* by stripe; the last is nobody's */
+    struct tdi_layout_account own;
 };
 
 struct tundish {
@@ -29,6 +48,8 @@ struct tundish {
     int64_t shift_us; /* bucket time = boot time + this */
     uint64_t device;  /* identity of the file; 0 and 0 for a private bucket */
     uint64_t inode;
+    uint64_t post;                               /* where threads note their stripe, see lib/post.h */
+    int (*_Atomic unregister)(struct tundish *); /* from the sidecar, if it is registered there */
 };
 
 /* A handle without a bucket yet: 0 or -ENOMEM; and back. */

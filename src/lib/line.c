@@ -11,9 +11,11 @@
 #include <pthread.h>
 
 #include "core/bucket.h"
+#include "lib/acquire.h"
 #include "lib/cancel.h"
 #include "lib/repair.h"
 #include "plat/futex.h"
+#include "plat/probe.h"
 #include "plat/proc.h"
 
 #define SLACK_NS 1UL
@@ -26,10 +28,20 @@ static uint32_t own_number(struct tundish *bucket)
     return atomic_load_explicit(&bucket->here->number, memory_order_relaxed);
 }
 
-void tdi_line_begin(struct tdi_line *line, struct tundish *bucket, uint32_t n, bool deaf)
+void tdi_line_begin(struct tdi_line *line, struct tundish *bucket, uint32_t n, bool deaf,
+                    enum tdi_layout_kind kind)
 {
-    *line = (struct tdi_line){.bucket = bucket, .n = n, .deaf = deaf};
+    *line = (struct tdi_line){
+        .bucket = bucket, .n = n, .kind = kind, .began_ns = tdi_clock_now_ns(), .deaf = deaf};
     tdi_queue_init(&line->waiter, own_number(bucket), n, deaf);
+    tdi_probe_wait_start(bucket, n);
+}
+
+void tdi_line_count(struct tdi_line *line, int error)
+{
+    line->counted = true;
+    tdi_acquire_count(line->bucket, line->kind, line->n, error, line->began_ns);
+    tdi_probe_wait_end(line->bucket, line->n, error, tdi_clock_now_ns() - line->began_ns);
 }
 
 void tdi_line_heed_signals(struct tdi_line *line, const sigset_t *mask)
@@ -157,6 +169,7 @@ static void abandon(void *argument)
     pthread_setcanceltype(sleep->cancel_type, &unused);
     tdi_futex_set_slack(sleep->slack_ns);
     tdi_line_end(sleep->line);
+    tdi_line_count(sleep->line, -ECANCELED);
 }
 
 /* Opens the window for cancellation around the sleep. */

@@ -11,12 +11,16 @@
 #include <stdint.h>
 
 #include "core/queue.h"
+#include "core/stats.h"
 #include "lib/handle.h"
 #include "lib/repair.h"
 
 struct tdi_line {
     struct tundish *bucket;
     uint32_t n;
+    enum tdi_layout_kind kind; /* it is counted as */
+    uint64_t began_ns;
+    bool counted;
     bool deaf;
     const sigset_t *mask; /* sleep with this one, see tdi_line_heed_signals; NULL: sleep on the bell */
     bool forked;          /* it had to start over: this is a child of whom it was begun by */
@@ -25,7 +29,11 @@ struct tdi_line {
     struct tdi_repair_claims claims;
 };
 
-void tdi_line_begin(struct tdi_line *line, struct tundish *bucket, uint32_t n, bool deaf);
+void tdi_line_begin(struct tdi_line *line, struct tundish *bucket, uint32_t n, bool deaf,
+                    enum tdi_layout_kind kind);
+
+/* Counts how it ended; waits that are cancelled or jumped out of count themselves. */
+void tdi_line_count(struct tdi_line *line, int error);
 
 /*
  * For a caller that has blocked its signals and must not miss one: the waits let in what `mask` lets in.

@@ -12,6 +12,8 @@
 #include "lib/cancel.h"
 #include "lib/handle.h"
 #include "lib/name.h"
+#include "lib/observe.h"
+#include "lib/post.h"
 #include "lib/repair.h"
 #include "shm/store.h"
 
@@ -73,6 +75,7 @@ static void take_place(struct tundish *bucket, const struct making *making)
 {
     atomic_store_explicit(&bucket->here->number, making->number, memory_order_relaxed);
     tdi_handle_list(bucket, &making->instance, &making->self);
+    tdi_post_open(bucket, &making->instance);
 }
 
 static bool is_our_boot(const struct tdi_layout *file, const struct tdi_clock_base *base,
@@ -170,7 +173,7 @@ static int create(struct tundish **out, const char *name, const struct tundish_o
     return 0;
 }
 
-static int open_existing(struct tundish **out, const char *name)
+static int map_existing(struct tundish **out, const char *name)
 {
     char path[PATH_MAX];
     struct tdi_layout *file;
@@ -187,7 +190,13 @@ static int open_existing(struct tundish **out, const char *name)
         error = attach(file, &facts, out);
     if (error)
         tdi_store_unmap(file);
-    else
+    return error;
+}
+
+static int open_existing(struct tundish **out, const char *name)
+{
+    int error = map_existing(out, name);
+    if (!error)
         tdi_handle_enter(*out);
     return error;
 }
@@ -206,6 +215,14 @@ int tundish_open(struct tundish **out, const char *name)
 {
     int state = tdi_cancel_disable();
     int error = open_existing(out, name);
+    tdi_cancel_restore(state);
+    return error;
+}
+
+int tdi_observe_open(struct tundish **out, const char *name)
+{
+    int state = tdi_cancel_disable();
+    int error = map_existing(out, name);
     tdi_cancel_restore(state);
     return error;
 }
@@ -248,6 +265,9 @@ void tundish_close(struct tundish *bucket)
 {
     if (!bucket)
         return;
+    int (*unregister)(struct tundish *) = atomic_load_explicit(&bucket->unregister, memory_order_relaxed);
+    if (unregister)
+        unregister(bucket);
     tdi_handle_leave(bucket);
     tdi_store_unmap(bucket->file);
     tdi_handle_free(bucket);

@@ -3,6 +3,7 @@
 #include "lib/repair.h"
 
 #include "core/instance.h"
+#include "core/lease.h"
 #include "plat/futex.h"
 #include "plat/proc.h"
 
@@ -90,17 +91,31 @@ void tdi_repair_slots(struct tundish *bucket, struct tdi_repair_claims *claims, 
     tdi_repair_wake(bucket, ring);
 }
 
+static void bury(struct tundish *bucket, uint32_t index, const struct tdi_identity *self,
+                 struct tdi_queue_ring *ring)
+{
+    struct tdi_instance instance;
+    struct tdi_identity who;
+    if (!tdi_instance_get(bucket->file, index, &instance, &who) || tdi_proc_may_live(&who, self))
+        return;
+    evict_owner(bucket, (uint32_t)instance.owner, ring); /* while it is still known that it is gone */
+    tdi_instance_leave(bucket->file, &instance);
+}
+
 void tdi_repair_instances(struct tundish *bucket, const struct tdi_identity *self)
 {
     struct tdi_queue_ring ring = {0, false};
-    struct tdi_instance instance;
-    struct tdi_identity who;
-    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++) {
-        if (!tdi_instance_get(bucket->file, i, &instance, &who) || tdi_proc_may_live(&who, self))
-            continue;
-        evict_owner(bucket, (uint32_t)instance.owner, &ring); /* while it is still known that it is gone */
-        tdi_instance_leave(bucket->file, &instance);
-    }
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
+        bury(bucket, i, self, &ring);
+    tdi_repair_wake(bucket, &ring);
+}
+
+void tdi_repair_lessees(struct tundish *bucket, const struct tdi_identity *self)
+{
+    struct tdi_queue_ring ring = {0, false};
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
+        if (tdi_lease_is_lessee(bucket->file, i))
+            bury(bucket, i, self, &ring);
     tdi_repair_wake(bucket, &ring);
 }
 

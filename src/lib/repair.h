@@ -30,6 +30,9 @@ void tdi_repair_slots(struct tundish *bucket, struct tdi_repair_claims *claims, 
 /* Frees the entries of handles whose processes are gone, and their slots. */
 void tdi_repair_instances(struct tundish *bucket, const struct tdi_identity *self);
 
+/* Gives back what killed processes had on lease: while they are lessees, the bucket fills up to less. */
+void tdi_repair_lessees(struct tundish *bucket, const struct tdi_identity *self);
+
 /* For somebody refused without being in line: true if somebody dead was in the way and is no more. */
 bool tdi_repair_line(struct tundish *bucket);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "lib/acquire.h"
 #include "lib/line.h"
 #include "plat/timer.h"
 
@@ -17,20 +18,21 @@ int tundish_waiter_start(struct tundish *bucket, uint32_t n, uint64_t deadline_n
                          struct tundish_waiter **out)
 {
     *out = NULL;
-    int error = tundish_try_acquire(bucket, n);
+    int error = tdi_acquire_try(bucket, n, TDI_KIND_WAITER);
     if (error == 0)
         return 0;
     struct tundish_waiter *waiter = malloc(sizeof *waiter);
     if (!waiter)
         return -ENOMEM;
     *waiter = (struct tundish_waiter){.deadline_ns = deadline_ns, .fd = -1};
-    tdi_line_begin(&waiter->line, bucket, n, true);
+    tdi_line_begin(&waiter->line, bucket, n, true, TDI_KIND_WAITER);
     waiter->state = tdi_line_poll(&waiter->line, deadline_ns);
     if (waiter->state == -EINPROGRESS) {
         *out = waiter;
         return -EINPROGRESS;
     }
     error = waiter->state;
+    tdi_line_count(&waiter->line, error);
     free(waiter);
     return error;
 }
@@ -50,6 +52,8 @@ int tundish_waiter_poll(struct tundish_waiter *waiter)
     if (waiter->line.forked)
         drop_fd(waiter); /* the timer behind it is the parent's */
     waiter->line.forked = false;
+    if (waiter->state != -EINPROGRESS)
+        tdi_line_count(&waiter->line, waiter->state);
     if (waiter->fd >= 0)
         tdi_timer_set(waiter->fd, waiter->state == -EINPROGRESS ? waiter->line.wake_ns : 0);
     return waiter->state;
@@ -80,8 +84,10 @@ void tundish_waiter_free(struct tundish_waiter *waiter)
 {
     if (!waiter)
         return;
-    if (waiter->state == -EINPROGRESS)
+    if (waiter->state == -EINPROGRESS) {
         tdi_line_end(&waiter->line);
+        tdi_line_count(&waiter->line, -ECANCELED);
+    }
     drop_fd(waiter);
     free(waiter);
 }

@@ -61,22 +61,28 @@ static inline uint64_t tdi_clock_ticks(void)
 #endif
 }
 
-static inline uint64_t tdi_clock_now_ns(void)
+/* The time if it can be had without the kernel. */
+static inline bool tdi_clock_try_now(uint64_t *now_ns)
 {
     /* Pairs with the releases in anchor(): an even, unchanged sequence means the fields belong together. */
     uint32_t sequence = atomic_load_explicit(&tdi_clock.sequence, memory_order_acquire);
     uint64_t horizon = atomic_load_explicit(&tdi_clock.horizon_ticks, memory_order_relaxed);
     if (tdi_unlikely(horizon == 0))
-        return tdi_clock_read_and_anchor();
+        return false; /* before the counter is touched: reading it may be forbidden */
     uint64_t anchor_ticks = atomic_load_explicit(&tdi_clock.anchor_ticks, memory_order_relaxed);
     uint64_t anchor_ns = atomic_load_explicit(&tdi_clock.anchor_ns, memory_order_relaxed);
     uint64_t ns_per_tick = atomic_load_explicit(&tdi_clock.ns_per_tick, memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);
     uint32_t again = atomic_load_explicit(&tdi_clock.sequence, memory_order_relaxed);
     uint64_t elapsed = tdi_clock_ticks() - anchor_ticks;
-    if (tdi_unlikely(elapsed >= horizon || sequence != again || (sequence & 1)))
-        return tdi_clock_read_and_anchor();
-    return anchor_ns + (elapsed * ns_per_tick >> 32);
+    *now_ns = anchor_ns + (elapsed * ns_per_tick >> 32);
+    return tdi_likely(elapsed < horizon && sequence == again && !(sequence & 1));
+}
+
+static inline uint64_t tdi_clock_now_ns(void)
+{
+    uint64_t now_ns;
+    return tdi_likely(tdi_clock_try_now(&now_ns)) ? now_ns : tdi_clock_read_and_anchor();
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -134,13 +135,16 @@ static int map_descriptor(int fd, size_t size, void **map)
     return 0;
 }
 
-static int make_and_publish(int fd, const char *hidden, const char *path, size_t size, mode_t mode,
-                            tdi_file_fill *fill, void *context, void **map, struct tdi_file_facts *facts)
+static int make_and_publish(int fd, const char *hidden, const char *path, size_t size, size_t allocated,
+                            mode_t mode, tdi_file_fill *fill, void *context, void **map,
+                            struct tdi_file_facts *facts)
 {
     struct stat st;
     struct tdi_quiet quiet;
     tdi_quiet_begin(&quiet, SIGXFSZ); /* a limit on file sizes is -EFBIG and no death */
-    int error = -posix_fallocate(fd, 0, (off_t)size);
+    int error = -posix_fallocate(fd, 0, (off_t)allocated);
+    if (!error && ftruncate(fd, (off_t)size) != 0)
+        error = last_error();
     tdi_quiet_end(&quiet, SIGXFSZ);
     if (error)
         return error;
@@ -159,8 +163,8 @@ static int make_and_publish(int fd, const char *hidden, const char *path, size_t
     return error;
 }
 
-int tdi_file_make(const char *path, size_t size, mode_t mode, tdi_file_fill *fill, void *context, void **map,
-                  struct tdi_file_facts *facts)
+int tdi_file_make(const char *path, size_t size, size_t allocated, mode_t mode, tdi_file_fill *fill,
+                  void *context, void **map, struct tdi_file_facts *facts)
 {
     char hidden[PATH_MAX];
     int saved = errno;
@@ -168,7 +172,7 @@ int tdi_file_make(const char *path, size_t size, mode_t mode, tdi_file_fill *fil
     *map = NULL;
     int error = open_unseen(path, hidden, &fd);
     if (!error) {
-        error = make_and_publish(fd, hidden, path, size, mode, fill, context, map, facts);
+        error = make_and_publish(fd, hidden, path, size, allocated, mode, fill, context, map, facts);
         if (error && hidden[0] != '\0')
             unlink(hidden);
         close(fd);
@@ -235,6 +239,29 @@ int tdi_file_map_nameless(size_t size, enum tdi_file_sharing sharing, void **map
     errno = saved;
     *map = at == MAP_FAILED ? NULL : at;
     return at == MAP_FAILED ? -ENOMEM : 0;
+}
+
+/*
+ * Where the kernel (before 5.14) has no call for it: a futex operation that adds 0 to a word writes to its page
+ * as the program would, but for the signal.
+ */
+static int touch(char *at)
+{
+    const int add_0 = FUTEX_OP_ADD << 28 | FUTEX_OP_CMP_EQ << 24;
+    return syscall(SYS_futex, at, FUTEX_WAKE_OP, 0, NULL, at, add_0) < 0 ? -ENOSPC : 0;
+}
+
+int tdi_file_populate(void *at, size_t size)
+{
+    int saved = errno;
+    int error = madvise(at, size, MADV_POPULATE_WRITE) == 0 ? 0 : last_error();
+    if (error == -EINVAL) {
+        error = 0;
+        for (size_t offset = 0; !error && offset < size; offset += 4096) /* the smallest page there is */
+            error = touch((char *)at + offset);
+    }
+    errno = saved;
+    return error ? -ENOSPC : 0;
 }
 
 void tdi_file_unmap(void *map, size_t size)

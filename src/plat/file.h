@@ -22,11 +22,11 @@ struct tdi_file_facts {
 typedef void tdi_file_fill(void *map, void *context);
 
 /*
- * Makes a file of `size` allocated bytes with exactly `mode`, lets `fill` write it, and only then gives it
+ * Makes a file of `size` bytes, the first `allocated` of them with memory behind them, with exactly `mode`, lets `fill` write it, and only then gives it
  * its name, which must be free (-EEXIST). *map is the mapping. -ENOSPC instead of a SIGBUS later.
  */
-int tdi_file_make(const char *path, size_t size, mode_t mode, tdi_file_fill *fill, void *context, void **map,
-                  struct tdi_file_facts *facts);
+int tdi_file_make(const char *path, size_t size, size_t allocated, mode_t mode, tdi_file_fill *fill,
+                  void *context, void **map, struct tdi_file_facts *facts);
 
 /* Maps a regular file of exactly `size` bytes, following no link; else -EPROTO, with the facts filled in. */
 int tdi_file_map(const char *path, size_t size, void **map, struct tdi_file_facts *facts);
@@ -39,6 +39,12 @@ enum tdi_file_sharing {
 
 /* Zeroed memory without a file. */
 int tdi_file_map_nameless(size_t size, enum tdi_file_sharing sharing, void **map);
+
+/*
+ * Gives memory to a part of a mapping that may have none yet, from the start of a page on, and keeps what is in
+ * it: 0, or -ENOSPC instead of a SIGBUS later. Signal-safe.
+ */
+int tdi_file_populate(void *at, size_t size);
 
 void tdi_file_unmap(void *map, size_t size);
 int tdi_file_sync(void *map, size_t size);

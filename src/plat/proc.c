@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -208,6 +209,37 @@ void tdi_proc_forget_boottime_offset(void)
 bool tdi_proc_boottime_offset_known(void)
 {
     return offset_state() == 1;
+}
+
+uint32_t tdi_proc_thread(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+bool tdi_proc_thread_lives(uint32_t thread)
+{
+    int saved = errno;
+    bool lives = syscall(SYS_tgkill, getpid(), (pid_t)thread, 0) == 0 || errno != ESRCH;
+    errno = saved;
+    return lives;
+}
+
+static int membarrier(int command)
+{
+    int saved = errno;
+    int error = syscall(SYS_membarrier, command, 0, 0) < 0 ? -errno : 0;
+    errno = saved;
+    return error;
+}
+
+int tdi_proc_barrier_prepare(void)
+{
+    return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
+void tdi_proc_barrier(void)
+{
+    membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 uint32_t tdi_proc_pid(void)

@@ -38,6 +38,17 @@ void tdi_proc_forget_boottime_offset(void);
 /* False after unshare(CLONE_NEWTIME) without exec: then the offset above cannot be known. */
 bool tdi_proc_boottime_offset_known(void);
 
+/* The calling thread; not 0. And whether a thread of this process is still there. */
+uint32_t tdi_proc_thread(void);
+bool tdi_proc_thread_lives(uint32_t thread);
+
+/*
+ * A full memory barrier in every running thread of this process at once. prepare() once per process before, and
+ * again after a fork: 0, or a negative errno where the kernel has none.
+ */
+int tdi_proc_barrier_prepare(void);
+void tdi_proc_barrier(void);
+
 uint32_t tdi_proc_pid(void);
 uint32_t tdi_proc_uid(void);
 

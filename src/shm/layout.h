@@ -10,6 +10,7 @@
 #define TUNDISH_SHM_LAYOUT_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "plat/atom.h"
@@ -19,8 +20,13 @@
 #define TDI_LAYOUT_RECORDS 8
 #define TDI_LAYOUT_SLOTS 64
 #define TDI_LAYOUT_INSTANCES 64
+#define TDI_LAYOUT_STRIPES 8        /* of an instance's counters; the last is shared */
+#define TDI_LAYOUT_WAITS 128        /* classes of waiting times */
+#define TDI_LAYOUT_OBSERVATIONS 128 /* in the ring of a stripe */
+#define TDI_LAYOUT_PAGE 4096        /* what is given memory only when it is used comes in these */
 
 #define TDI_ON_ITS_OWN_LINE _Alignas(TDI_LINE_SIZE)
+#define TDI_ON_ITS_OWN_PAGE _Alignas(TDI_LAYOUT_PAGE)
 
 /* Written before the file has a name, and but for the last never after. */
 struct tdi_layout_identity {
@@ -76,7 +82,9 @@ struct tdi_layout_record {
 struct tdi_layout_head {
     _Atomic(uint64_t) hint_us; /* full time near the word's stamp: |stamp - hint| < 2^31, see core/bucket */
     _Atomic(uint64_t) current;
-    _Atomic(uint32_t) next; /* number the next change will take */
+    _Atomic(uint32_t) next;    /* number the next change will take */
+    _Atomic(uint64_t) lessees; /* instances that hold leases, index + 1 in each byte but the highest, which
+                                  every change counts up: see core/lease */
 };
 
 /*
@@ -89,12 +97,106 @@ struct tdi_layout_instance {
     _Atomic(uint64_t) start_time;    /* 0 unknown */
     _Atomic(uint64_t) pid_namespace; /* 0 unknown */
     _Atomic(uint64_t) program[2];
-    uint64_t reserved[2];
+    _Atomic(uint64_t) memory; /* which parts behind the table have memory, for ever: TDI_MEMORY_ */
+    uint64_t reserved;
 };
+#define TDI_MEMORY_ACCOUNT UINT64_C(1)
+#define TDI_MEMORY_RINGS UINT64_C(2)
 
 struct tdi_layout_instances {
     _Atomic(uint32_t) next_owner;
     _Atomic(uint32_t) unlisted; /* handles that found no free slot, ever */
+};
+
+/* How tokens were asked for. */
+enum tdi_layout_kind {
+    TDI_KIND_TRY,     /* tundish_try_acquire */
+    TDI_KIND_ACQUIRE, /* tundish_acquire and its kin, the preloaded library's waits */
+    TDI_KIND_ALL,     /* several buckets at once */
+    TDI_KIND_WAITER,  /* tundish_waiter_start */
+    TDI_KINDS
+};
+
+enum tdi_layout_count {
+    TDI_COUNT_GRANTED,
+    TDI_COUNT_TOKENS, /* of those */
+    TDI_COUNT_REFUSED,
+    TDI_COUNT_ENDED, /* waits that timed out or were given up */
+    TDI_COUNTS
+};
+
+enum tdi_layout_sum {
+    TDI_SUM_WAITED_NS, /* of waits that were granted */
+    TDI_SUM_ENDED_NS,  /* of the others that are over */
+    TDI_SUM_RETRIES,   /* compare-and-swaps that others won */
+    TDI_SUM_RELEASED,  /* tokens given back by tundish_release */
+    TDI_SUM_DROPPED,   /* observations for which the ring had no room */
+    TDI_SUMS
+};
+
+/* Counts go on for ever, whoever has the place: nothing is set back to 0, so nothing is lost in a crash. */
+struct tdi_layout_tally {
+    _Atomic(uint64_t) count[TDI_KINDS][TDI_COUNTS];
+    _Atomic(uint64_t) sum[TDI_SUMS];
+};
+
+/*
+ * What one thread writes: plain stores, since it is the only one. The last stripe is for all the threads that
+ * found none, who add atomically. See core/stats.
+ */
+struct tdi_layout_stripe {
+    TDI_ON_ITS_OWN_LINE struct tdi_layout_tally tally;
+    _Atomic(uint64_t) pushed; /* observations put into the ring */
+    _Atomic(uint32_t) every;  /* one of so many operations is to be recorded, 0 none: by the drainer */
+    _Atomic(uint32_t) inside; /* in an operation that a change of strategy waits for: see core/handshake */
+};
+
+/* Strategy and generation change together, see core/handshake. */
+struct tdi_layout_handshake {
+    _Atomic(uint32_t) generation;
+    _Atomic(uint32_t) strategy;
+    _Atomic(uint64_t)
+        in_flight[2]; /* of the threads without a stripe of their own, by parity of generation */
+};
+
+/*
+ * Who looks at an instance.
+ *   writer   a thread without a stripe of its own is writing into the last ring; the others' are dropped
+ *   drainer  pid << 32 | number of who takes observations out, 0 nobody
+ *   seen_us  when it last did, bucket time
+ */
+struct tdi_layout_watch {
+    _Atomic(uint32_t) writer;
+    _Atomic(uint64_t) drainer;
+    _Atomic(uint64_t) seen_us;
+};
+
+/* An instance's books, in a page that has memory once an instance was there. */
+struct tdi_layout_account {
+    TDI_ON_ITS_OWN_PAGE struct tdi_layout_handshake handshake;
+    TDI_ON_ITS_OWN_LINE struct tdi_layout_watch watch;
+    TDI_ON_ITS_OWN_LINE _Atomic(uint64_t) taken[TDI_LAYOUT_STRIPES]; /* observations out of each ring */
+    /* What the counts were when the present owner came, signed by it like its identity. */
+    TDI_ON_ITS_OWN_LINE _Atomic(uint64_t) base_owner;
+    struct tdi_layout_tally base;
+    TDI_ON_ITS_OWN_LINE _Atomic(uint64_t) base_waits[TDI_LAYOUT_WAITS];
+    TDI_ON_ITS_OWN_LINE _Atomic(uint64_t) waits[TDI_LAYOUT_WAITS]; /* waits granted, by how long they took */
+    TDI_ON_ITS_OWN_LINE struct tdi_layout_stripe stripe[TDI_LAYOUT_STRIPES];
+};
+
+/* One operation. Written by its thread, read by the drainer only once `pushed` says so. */
+struct tdi_layout_observation {
+    _Atomic(uint64_t) at_us; /* when it was over, bucket time */
+    _Atomic(uint64_t) wait_ns;
+    _Atomic(uint32_t) tokens;
+    _Atomic(uint32_t) thread;
+    _Atomic(uint32_t) what; /* kind << 16 | 0 or the positive errno */
+    uint32_t reserved;
+};
+
+/* The rings of an instance, in pages that have memory once somebody wanted to see them. */
+struct tdi_layout_rings {
+    TDI_ON_ITS_OWN_PAGE struct tdi_layout_observation ring[TDI_LAYOUT_STRIPES][TDI_LAYOUT_OBSERVATIONS];
 };
 
 /*
@@ -122,7 +224,11 @@ struct tdi_layout {
     TDI_ON_ITS_OWN_LINE struct tdi_layout_line line;
     TDI_ON_ITS_OWN_LINE struct tdi_layout_instances instances;
     TDI_ON_ITS_OWN_LINE struct tdi_layout_instance instance[TDI_LAYOUT_INSTANCES];
+    /* Up to here every file has memory; from here on only where an instance's `memory` says so. */
+    struct tdi_layout_account account[TDI_LAYOUT_INSTANCES];
+    struct tdi_layout_rings rings[TDI_LAYOUT_INSTANCES];
 };
+#define TDI_LAYOUT_ALWAYS offsetof(struct tdi_layout, account)
 
 /* A hash of all offsets and sizes. */
 uint64_t tdi_layout_fingerprint(void);

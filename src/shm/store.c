@@ -33,7 +33,7 @@ int tdi_store_make(const char *path, mode_t mode, tdi_file_fill *fill, void *con
 {
     struct filling filling = {fill, context};
     void *map;
-    int error = tdi_file_make(path, sizeof **file, mode, fill_in, &filling, &map, facts);
+    int error = tdi_file_make(path, sizeof **file, TDI_LAYOUT_ALWAYS, mode, fill_in, &filling, &map, facts);
     *file = map;
     return error;
 }

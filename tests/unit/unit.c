@@ -120,7 +120,8 @@ struct tdi_layout *unit_file(const struct tdi_config *config, uint32_t tokens)
     return file;
 }
 
-static unsigned char remembered[sizeof(struct tdi_layout)];
+/* Without the accounts: a handle counts its refusals there, in its own. */
+static unsigned char remembered[TDI_LAYOUT_ALWAYS];
 
 void unit_remember(const struct tdi_layout *file)
 {

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Observations: one record of one operation. Each stripe of an instance has a ring with one writer, the
+ * stripe's thread, and one reader, whoever drains. Threads without a stripe share the last ring, one at a time.
+ * A record that finds no room, or the ring in somebody's hands, is dropped and counted; nothing waits.
+ */
+#ifndef TUNDISH_CORE_RING_H
+#define TUNDISH_CORE_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/stats.h"
+#include "shm/layout.h"
+
+struct tdi_observation {
+    uint64_t at_us;
+    uint64_t wait_ns;
+    uint32_t tokens;
+    uint32_t thread;
+    uint16_t kind;  /* enum tdi_layout_kind */
+    uint16_t error; /* 0 granted, or the positive errno */
+};
+
+/* One of so many operations is to be recorded; 0: none. */
+static inline uint32_t tdi_ring_every(const struct tdi_layout_stripe *stripe)
+{
+    return atomic_load_explicit(&stripe->every, memory_order_relaxed);
+}
+
+/*
+ * Puts a record in, or counts it as dropped. By the stripe's thread, which is not in the middle of another
+ * push (its signal handlers see to that: `busy` is theirs, set meanwhile); the last stripe's by anybody.
+ */
+void tdi_ring_push(struct tdi_layout *file, uint32_t place, uint32_t stripe, _Atomic(uint32_t) *busy,
+                   const struct tdi_observation *observation);
+
+/*
+ * The drainer of a place, `pid << 32 | number`. One at a time: claims it if nobody has it, or if `former` does,
+ * who is gone or has not been heard of. False: somebody else was quicker.
+ */
+uint64_t tdi_ring_drainer(const struct tdi_layout_account *account, uint64_t *seen_us);
+bool tdi_ring_claim(struct tdi_layout_account *account, uint64_t former, uint64_t drainer, uint64_t now_us);
+
+/* Takes up to `most` records out, stripe by stripe, and says that the drainer was here. By the drainer. */
+size_t tdi_ring_drain(struct tdi_layout *file, uint32_t place, uint64_t drainer, uint64_t now_us,
+                      struct tdi_observation *out, size_t most);
+
+/* Records one of so many operations from now on; 0 none. The rings have memory. By the drainer. */
+void tdi_ring_arm(struct tdi_layout_account *account, uint32_t every);
+
+/* Nothing is recorded any more and nobody drains, unless somebody else does by now. */
+void tdi_ring_leave(struct tdi_layout_account *account, uint64_t drainer);
+
+/* What a former owner of the place left in the way of writing. By the new one, before its first operation. */
+void tdi_ring_begin(struct tdi_layout_account *account);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* See post.h. */
+#include "lib/post.h"
+
+#include <errno.h>
+
+#include "core/handshake.h"
+#include "plat/clock.h"
+#include "plat/file.h"
+#include "plat/proc.h"
+
+#define PATIENCE 1000 /* looks at a key that another thread is about to write */
+
+#define NONE UINT64_MAX /* the key of a note that says nothing */
+#define BLANK                                                                                                \
+    {                                                                                                        \
+        NULL, NULL, NONE                                                                                     \
+    }
+
+static _Thread_local struct tdi_post_note notes[TDI_POST_NOTES]
+    __attribute__((tls_model("initial-exec"))) = {BLANK, BLANK, BLANK, BLANK, BLANK, BLANK, BLANK, BLANK};
+
+static uint64_t new_key(void)
+{
+    static _Atomic(uint64_t) keys;
+    return atomic_fetch_add_explicit(&keys, 1, memory_order_relaxed) + 1;
+}
+
+uint64_t tdi_post_new(void)
+{
+    static _Atomic(uint32_t) handles;
+    uint32_t handle = atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
+    return (uint64_t)((char *)&notes[handle % TDI_POST_NOTES] - tdi_atom_thread());
+}
+
+/* The account in the file if it has, or can be given, memory. */
+static struct tdi_layout_account *account_of(struct tundish *bucket, const struct tdi_instance *instance)
+{
+    struct tdi_layout_account *account = &bucket->file->account[instance->index];
+    if (!tdi_instance_has(bucket->file, instance->index, TDI_MEMORY_ACCOUNT)) {
+        if (tdi_file_populate(account, sizeof *account) != 0)
+            return NULL;
+        tdi_instance_note_memory(bucket->file, instance->index, TDI_MEMORY_ACCOUNT);
+    }
+    return account;
+}
+
+/* What was counted while there was no account yet, by other threads or a signal handler. */
+static void carry_over(struct tdi_layout_tally *from, struct tdi_layout_tally *to)
+{
+    _Atomic(uint64_t) *source = &from->count[0][0], *target = &to->count[0][0];
+    for (uint32_t i = 0; i < sizeof(*from) / sizeof(*source); i++)
+        atomic_fetch_add_explicit(&target[i], atomic_exchange_explicit(&source[i], 0, memory_order_relaxed),
+                                  memory_order_relaxed);
+}
+
+/* From now on threads count in this account; none has a note of its key yet. */
+static void begin(struct tdi_handle_here *here, struct tdi_layout_account *account)
+{
+    uint64_t key = new_key();
+    atomic_store_explicit(&here->account, account, memory_order_relaxed);
+    /* Pairs with the acquire in await_key. */
+    atomic_store_explicit(&here->key, key, memory_order_release);
+    atomic_store_explicit(&here->leasing_key, 0, memory_order_relaxed);
+    atomic_store_explicit(&here->direct_key, key, memory_order_relaxed);
+}
+
+void tdi_post_open(struct tundish *bucket, const struct tdi_instance *instance)
+{
+    struct tdi_handle_here *here = bucket->here;
+    struct tdi_layout_account *account = instance ? account_of(bucket, instance) : NULL;
+    if (account) {
+        tdi_handshake_begin(account);
+        tdi_ring_begin(account);
+        tdi_stats_begin(account, instance->owner);
+    }
+    begin(here, account ? account : &here->own);
+    if (account)
+        carry_over(&here->own.stripe[TDI_STATS_SHARED].tally, &account->stripe[TDI_STATS_SHARED].tally);
+}
+
+void tdi_post_close(struct tundish *bucket)
+{
+    struct tdi_handle_here *here = bucket->here;
+    struct tdi_layout_account *account = atomic_load_explicit(&here->account, memory_order_relaxed);
+    if (account && account != &here->own)
+        carry_over(&here->own.stripe[TDI_STATS_SHARED].tally, &account->stripe[TDI_STATS_SHARED].tally);
+    begin(here, &here->own);
+}
+
+void tdi_post_set_leasing(struct tundish *bucket, bool leasing)
+{
+    struct tdi_handle_here *here = bucket->here;
+    uint64_t key = atomic_load_explicit(&here->key, memory_order_relaxed);
+    bool leases = leasing && atomic_load_explicit(&here->account, memory_order_relaxed) != &here->own;
+    atomic_store_explicit(&here->direct_key, leases ? 0 : key, memory_order_relaxed);
+    atomic_store_explicit(&here->leasing_key, leases ? key : 0, memory_order_relaxed);
+}
+
+static uint32_t claim(struct tdi_handle_here *here, uint32_t thread, bool from_the_dead)
+{
+    for (uint32_t i = 0; i < TDI_STATS_SHARED; i++) {
+        uint32_t owner = atomic_load_explicit(&here->thread[i].id, memory_order_relaxed);
+        if (owner == thread)
+            return i;
+        bool free = owner == 0 || (from_the_dead && !tdi_proc_thread_lives(owner));
+        /* Acquire for what a thread that is gone has left; it is not there any more, so nothing pairs. */
+        if (free && atomic_compare_exchange_strong_explicit(&here->thread[i].id, &owner, thread,
+                                                            memory_order_acquire, memory_order_relaxed))
+            return i;
+    }
+    return TDI_STATS_SHARED;
+}
+
+/* The calling thread's stripe: the one it has, a free one, one whose thread is gone, else the shared one. */
+static uint32_t find_stripe(struct tdi_handle_here *here)
+{
+    uint32_t thread = tdi_proc_thread();
+    for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
+        if (atomic_load_explicit(&here->thread[i].id, memory_order_relaxed) == thread)
+            return i;
+    uint32_t stripe = claim(here, thread, false);
+    return stripe != TDI_STATS_SHARED ? stripe : claim(here, thread, true);
+}
+
+/* Waits a little for a thread that is just entering; it may be the one that this signal handler interrupted. */
+static uint64_t await_key(const struct tdi_handle_here *here)
+{
+    uint64_t key;
+    for (int i = 0; (key = atomic_load_explicit(&here->key, memory_order_acquire)) == 0 && i < PATIENCE; i++)
+        tdi_proc_yield();
+    return key;
+}
+
+static struct tdi_post post_at(struct tdi_layout_account *account, uint32_t index)
+{
+    return (struct tdi_post){account, index, &account->stripe[index]};
+}
+
+/*
+ * A signal handler that writes the same note, for another handle, in the midst of this: the key is withdrawn
+ * first, and written only if the stripe still is what it belongs to.
+ */
+static void write_note(const struct tundish *bucket, uint64_t key, const struct tdi_post *post)
+{
+    struct tdi_post_note *note = (struct tdi_post_note *)(void *)(tdi_atom_thread() + bucket->post);
+    note->key = NONE;
+    atomic_signal_fence(memory_order_seq_cst);
+    note->stripe = post->stripe;
+    note->thread = &bucket->here->thread[post->index];
+    atomic_signal_fence(memory_order_seq_cst);
+    if (note->stripe == post->stripe)
+        note->key = key;
+}
+
+static struct tdi_post find(struct tundish *bucket)
+{
+    struct tdi_handle_here *here = bucket->here;
+    tdi_handle_enter(bucket);
+    uint64_t key = await_key(here);
+    if (key == 0)
+        return post_at(&here->own, TDI_STATS_SHARED);
+    struct tdi_layout_account *account = atomic_load_explicit(&here->account, memory_order_relaxed);
+    /* A child that lives in its parent's memory (vfork) is not a thread of it. */
+    if (here->self.pid != 0 && here->self.pid != tdi_proc_pid())
+        return post_at(account, TDI_STATS_SHARED);
+    struct tdi_post post = post_at(account, find_stripe(here));
+    write_note(bucket, post.index == TDI_STATS_SHARED ? key | TDI_POST_SHARES : key, &post);
+    return post;
+}
+
+struct tdi_post tdi_post_here(struct tundish *bucket)
+{
+    /* Acquire pairs with the release in begin. */
+    uint64_t key = atomic_load_explicit(&bucket->here->key, memory_order_acquire);
+    struct tdi_post_note note = tdi_post_noted(bucket);
+    if (key == 0 || (note.key & ~TDI_POST_SHARES) != key)
+        return find(bucket);
+    struct tdi_layout_account *account = atomic_load_explicit(&bucket->here->account, memory_order_relaxed);
+    return (struct tdi_post){account, (uint32_t)(note.stripe - account->stripe), note.stripe};
+}
+
+void tdi_post_grant(const struct tdi_post *post, enum tdi_layout_kind kind, uint32_t n)
+{
+    if (tdi_likely(post->index != TDI_STATS_SHARED))
+        tdi_stats_grant(post->stripe, kind, n);
+    else
+        tdi_stats_grant_shared(post->stripe, kind, n);
+}
+
+void tdi_post_sum(const struct tdi_post *post, enum tdi_layout_sum sum, uint64_t n)
+{
+    if (tdi_likely(post->index != TDI_STATS_SHARED))
+        tdi_stats_sum(post->stripe, sum, n);
+    else
+        tdi_stats_sum_shared(post->stripe, sum, n);
+}
+
+static void record(struct tundish *bucket, const struct tdi_post *post, enum tdi_layout_kind kind,
+                   uint32_t tokens, int error, uint64_t began_ns)
+{
+    struct tdi_handle_thread *thread = &bucket->here->thread[post->index];
+    uint32_t skipped = atomic_load_explicit(&thread->skipped, memory_order_relaxed) + 1;
+    bool wanted = skipped >= tdi_ring_every(post->stripe);
+    atomic_store_explicit(&thread->skipped, wanted ? 0 : skipped, memory_order_relaxed);
+    if (!wanted || post->account == &bucket->here->own)
+        return;
+    uint64_t now_ns = tdi_clock_now_ns();
+    struct tdi_observation observation = {
+        .at_us = tdi_handle_us(bucket, now_ns),
+        .wait_ns = began_ns ? now_ns - began_ns : 0,
+        .tokens = tokens,
+        .thread = post->index != TDI_STATS_SHARED ? atomic_load_explicit(&thread->id, memory_order_relaxed)
+                                                  : tdi_proc_thread(),
+        .kind = (uint16_t)kind,
+        .error = (uint16_t)-error,
+    };
+    tdi_ring_push(bucket->file, bucket->here->instance.index, post->index, &thread->pushing, &observation);
+}
+
+int tdi_post_record(struct tundish *bucket, enum tdi_layout_kind kind, uint32_t tokens, int error)
+{
+    struct tdi_post post = tdi_post_here(bucket);
+    record(bucket, &post, kind, tokens, error, 0);
+    return error;
+}
+
+static enum tdi_layout_count count_of(int error)
+{
+    return error == -EAGAIN || error == -E2BIG ? TDI_COUNT_REFUSED : TDI_COUNT_ENDED;
+}
+
+static void count(const struct tdi_post *post, enum tdi_layout_kind kind, uint32_t n, int error)
+{
+    if (error == 0)
+        tdi_post_grant(post, kind, n);
+    else if (post->index != TDI_STATS_SHARED)
+        tdi_stats_count(post->stripe, kind, count_of(error));
+    else
+        tdi_stats_count_shared(post->stripe, kind, count_of(error));
+}
+
+void tdi_post_count(struct tundish *bucket, enum tdi_layout_kind kind, uint32_t n, int error,
+                    uint64_t began_ns)
+{
+    struct tdi_post post = tdi_post_here(bucket);
+    count(&post, kind, n, error);
+    if (began_ns != 0) {
+        uint64_t waited_ns = tdi_clock_now_ns() - began_ns;
+        tdi_post_sum(&post, error == 0 ? TDI_SUM_WAITED_NS : TDI_SUM_ENDED_NS, waited_ns);
+        if (error == 0)
+            tdi_stats_note_wait(post.account, waited_ns);
+    }
+    if (tdi_unlikely(tdi_ring_every(post.stripe) != 0))
+        record(bucket, &post, kind, n, error, began_ns);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The process's own sidecar: the default policy, for tests to ask. */
+#ifndef TUNDISH_LIB_SIDECAR_H
+#define TUNDISH_LIB_SIDECAR_H
+
+#include <stdint.h>
+#include <tundish/tundish.h>
+
+/* What the default policy remembers of an instance. */
+struct tdi_sidecar_mood {
+    uint32_t calm;    /* scans in a row that spoke against leases */
+    uint32_t crowded; /* and for them */
+};
+
+/*
+ * The default policy: the strategy, or -1 to leave it. Leases where others win the word in more than one of
+ * TDI_SIDECAR_CONTENDED operations at a high rate and few are refused; back when the rate is low, few threads
+ * are at it, or many are refused. Each has to be so in several scans in a row.
+ */
+#define TDI_SIDECAR_CONTENDED 200
+#define TDI_SIDECAR_BUSY_PER_S 1000000 /* below so many operations a second contention costs nobody much */
+#define TDI_SIDECAR_IN_A_ROW 3
+int tdi_sidecar_decide(const struct tundish_sidecar_stats *stats, struct tdi_sidecar_mood *mood);
+
+#endif
