@@ -23,6 +23,7 @@ static bool write_record(struct tdi_layout_account *account, struct tdi_layout_r
     atomic_store_explicit(&record->thread, observation->thread, memory_order_relaxed);
     atomic_store_explicit(&record->what, (uint32_t)observation->kind << 16 | observation->error,
                           memory_order_relaxed);
+    atomic_store_explicit(&record->process, observation->process, memory_order_relaxed);
     /* Pairs with the acquire in drain_stripe: the record is seen with its number. */
     atomic_store_explicit(&own->pushed, pushed + 1, memory_order_release);
     return true;
@@ -77,6 +78,7 @@ static void read_record(const struct tdi_layout_observation *record, struct tdi_
         .wait_ns = atomic_load_explicit(&record->wait_ns, memory_order_relaxed),
         .tokens = atomic_load_explicit(&record->tokens, memory_order_relaxed),
         .thread = atomic_load_explicit(&record->thread, memory_order_relaxed),
+        .process = atomic_load_explicit(&record->process, memory_order_relaxed),
         .kind = (uint16_t)((what >> 16) % TDI_KINDS),
         .error = (uint16_t)what,
     };
@@ -132,8 +134,11 @@ void tdi_ring_leave(struct tdi_layout_account *account, uint64_t drainer)
                                             memory_order_relaxed);
 }
 
-void tdi_ring_begin(struct tdi_layout_account *account)
+void tdi_ring_begin(struct tdi_layout_account *account, uint64_t now_us)
 {
-    tdi_ring_arm(account, 0);
+    uint64_t seen_us;
+    bool drained = tdi_ring_drainer(account, &seen_us) != 0;
+    if (!drained || (seen_us < now_us && now_us - seen_us > TDI_RING_SILENT_US))
+        tdi_ring_arm(account, 0);
     atomic_store_explicit(&account->watch.writer, 0, memory_order_relaxed);
 }

@@ -19,8 +19,9 @@ struct tdi_observation {
     uint64_t wait_ns;
     uint32_t tokens;
     uint32_t thread;
-    uint16_t kind;  /* enum tdi_layout_kind */
-    uint16_t error; /* 0 granted, or the positive errno */
+    uint32_t process; /* it may not have the place any more */
+    uint16_t kind;    /* enum tdi_layout_kind */
+    uint16_t error;   /* 0 granted, or the positive errno */
 };
 
 /* One of so many operations is to be recorded; 0: none. */
@@ -53,7 +54,11 @@ void tdi_ring_arm(struct tdi_layout_account *account, uint32_t every);
 /* Nothing is recorded any more and nobody drains, unless somebody else does by now. */
 void tdi_ring_leave(struct tdi_layout_account *account, uint64_t drainer);
 
-/* What a former owner of the place left in the way of writing. By the new one, before its first operation. */
-void tdi_ring_begin(struct tdi_layout_account *account);
+/*
+ * What a former owner of the place left in the way of writing; and nothing is recorded where no drainer has been
+ * heard of for TDI_RING_SILENT_US. By the new owner, before its first operation.
+ */
+#define TDI_RING_SILENT_US 3000000
+void tdi_ring_begin(struct tdi_layout_account *account, uint64_t now_us);
 
 #endif

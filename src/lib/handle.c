@@ -6,6 +6,7 @@
 #include "lib/handle.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "core/config.h"
 #include "core/lease.h"
@@ -54,6 +55,26 @@ void tdi_handle_identify(const struct tundish *bucket, struct tdi_identity *out)
         tdi_proc_identify(out);
 }
 
+static bool is_same_process(const struct tdi_identity *a, const struct tdi_identity *b)
+{
+    return a->pid == b->pid && a->start_time == b->start_time && a->pid_namespace == b->pid_namespace;
+}
+
+/*
+ * What this process was before it executed the present program has left its entries; the launcher does on purpose,
+ * so that the bucket is never without one.
+ */
+static void clear_former_programs(struct tdi_layout *file, const struct tdi_identity *self)
+{
+    struct tdi_identity who;
+    struct tdi_instance instance;
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
+        if (tdi_instance_get(file, i, &instance, &who) && is_same_process(&who, self) &&
+            who.start_time != 0 && who.program[0] != '\0' &&
+            strncmp(who.program, self->program, sizeof who.program) != 0)
+            tdi_instance_leave(file, &instance);
+}
+
 void tdi_handle_enter_now(struct tundish *bucket)
 {
     struct tdi_layout *file = bucket->file;
@@ -75,6 +96,7 @@ void tdi_handle_enter_now(struct tundish *bucket)
         tdi_instance_count_unlisted(file);
     else
         tdi_handle_list(bucket, &instance, &self);
+    clear_former_programs(file, &self);
     tdi_post_open(bucket, error ? NULL : &instance);
 }
 
@@ -113,11 +135,6 @@ bool tdi_handle_forked_lately(const struct tdi_layout *file)
     if (!tdi_proc_boottime_offset_known())
         return true; /* the bucket's time cannot be told here */
     return tdi_instance_forked_lately(file, tdi_handle_shift(base.shift_us, tdi_clock_now_ns()));
-}
-
-static bool is_same_process(const struct tdi_identity *a, const struct tdi_identity *b)
-{
-    return a->pid == b->pid && a->start_time == b->start_time && a->pid_namespace == b->pid_namespace;
 }
 
 /* Whether an entry before this one is the same process's: another handle, or that of the launcher it was. */

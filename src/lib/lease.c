@@ -11,23 +11,60 @@
 #include "core/bucket.h"
 #include "core/handshake.h"
 #include "core/lease.h"
+#include "core/queue.h"
 #include "lib/acquire.h"
 #include "lib/post.h"
+#include "plat/futex.h"
 #include "plat/proc.h"
 
 #define LOOKS 200 /* at a thread that is inside: operations take nanoseconds, but it may have been stopped */
 #define ALL_STRIPES ((UINT32_C(1) << TDI_STATS_SHARED) - 1)
 
-/* Takes a new lease, if there is none to speak of. Also inside: nothing is added to a closed one. */
+_Atomic(uint32_t) tdi_lease_bell;
+static _Atomic(uint32_t) is_asleep; /* who tends leases wants to be woken */
+
+void tdi_lease_ask_to_be_woken(void)
+{
+    atomic_store(&is_asleep, 1);
+    /* Before the look at the lessees; pairs with the fence in ring: one of the two sees the other. */
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void ring(void)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (tdi_likely(atomic_load_explicit(&is_asleep, memory_order_relaxed) == 0))
+        return;
+    atomic_store_explicit(&is_asleep, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tdi_lease_bell, 1, memory_order_relaxed);
+    tdi_futex_wake_all(&tdi_lease_bell);
+}
+
+/* What a thread may have; 0: too little. The capacity may be changed at any time. */
+static uint32_t tokens_for_a_thread(const struct tundish *bucket)
+{
+    struct tdi_config config;
+    tdi_config_read(bucket->file, &config);
+    uint32_t tokens = tdi_lease_share(config.capacity) / TDI_STATS_SHARED;
+    tokens = tokens < TDI_LEASE_MAX ? tokens : TDI_LEASE_MAX;
+    return tokens < TDI_LEASE_MIN ? 0 : tokens;
+}
+
+/*
+ * Takes a new lease, if there is none to speak of. Also inside: nothing is added to a closed one. Nor while
+ * somebody waits: all that is held back may be what is missing there.
+ */
 static void renew(struct tundish *bucket, struct tdi_layout_account *account,
                   struct tdi_layout_stripe *stripe, struct tdi_handle_thread *thread)
 {
-    uint32_t tokens = atomic_load_explicit(&bucket->here->lease_tokens, memory_order_relaxed);
     struct tdi_handshake self = tdi_handshake_enter_own(account, stripe);
+    uint32_t tokens = tokens_for_a_thread(bucket);
     uint64_t left = atomic_load_explicit(&thread->leased, memory_order_relaxed);
     bool open = atomic_load_explicit(&thread->closed, memory_order_relaxed) == 0 &&
                 tdi_handshake_strategy(account) == TUNDISH_LEASED;
-    if (open && left < tokens && tdi_lease_claim(bucket->file, &bucket->here->instance)) {
+    if (open && left < tokens && !tdi_queue_may_be_waiting(bucket->file) &&
+        tdi_lease_claim(bucket->file, &bucket->here->instance)) {
+        ring();
         /* The time after the claim, see core/lease.h. A handler that renewed meanwhile makes the swap fail. */
         uint64_t now_us = tdi_handle_now_us(bucket);
         uint32_t more = tokens - (uint32_t)left;
@@ -81,15 +118,6 @@ static void set_closed(struct tundish *bucket, uint32_t stripe, bool closed)
 static struct tdi_layout_account *account_of(const struct tundish *bucket)
 {
     return atomic_load_explicit(&bucket->here->account, memory_order_relaxed);
-}
-
-static uint32_t tokens_for_a_thread(const struct tundish *bucket)
-{
-    struct tdi_config config;
-    tdi_config_read(bucket->file, &config);
-    uint32_t tokens = tdi_lease_share(config.capacity) / TDI_STATS_SHARED;
-    tokens = tokens < TDI_LEASE_MAX ? tokens : TDI_LEASE_MAX;
-    return tokens < TDI_LEASE_MIN ? 0 : tokens;
 }
 
 static int begin_leasing(struct tundish *bucket, struct tdi_layout_account *account)
@@ -190,13 +218,34 @@ uint32_t tdi_lease_tokens(const struct tundish *bucket)
     return out;
 }
 
-uint32_t tdi_lease_tend(struct tundish *bucket)
+bool tdi_lease_is_out(const struct tundish *bucket)
 {
     struct tdi_layout_account *account = account_of(bucket);
-    if (!tdi_lease_is_on(bucket) || !tdi_lease_is_lessee(bucket->file, bucket->here->instance.index))
-        return 0;
-    uint32_t idle = find_idle(bucket, account);
+    bool listed = account && account != &bucket->here->own;
+    return listed && tdi_lease_is_lessee(bucket->file, bucket->here->instance.index);
+}
+
+/* Nobody is to have more than the present capacity allows, nor anything that somebody waits for. */
+static bool has_to_return(struct tundish *bucket)
+{
+    uint32_t tokens = tokens_for_a_thread(bucket);
+    bool fits = tokens == atomic_load_explicit(&bucket->here->lease_tokens, memory_order_relaxed);
+    if (!fits && tokens != 0)
+        atomic_store_explicit(&bucket->here->lease_tokens, tokens, memory_order_relaxed);
+    return !fits || tdi_queue_may_be_waiting(bucket->file);
+}
+
+bool tdi_lease_tend(struct tundish *bucket)
+{
+    struct tdi_layout_account *account = account_of(bucket);
+    if (!tdi_lease_is_out(bucket))
+        return false;
+    if (!tdi_lease_is_on(bucket)) {
+        end_leasing(bucket, account);
+        return tdi_lease_is_out(bucket);
+    }
+    uint32_t idle = has_to_return(bucket) ? ALL_STRIPES : find_idle(bucket, account);
     if (idle != 0)
         take_back_idle(bucket, account, idle);
-    return tdi_lease_tokens(bucket);
+    return tdi_lease_is_out(bucket);
 }

@@ -48,8 +48,21 @@ int tdi_lease_try(struct tundish *bucket, uint32_t n, enum tdi_layout_kind kind)
  */
 int tdi_lease_switch(struct tundish *bucket, uint32_t strategy);
 
-/* Takes back what threads have not spent from for a while; how many tokens are out still. The same thread. */
-uint32_t tdi_lease_tend(struct tundish *bucket);
+/*
+ * Takes back what threads have not spent from for a while, everything if somebody waits in line, and what a switch
+ * could not take back; whether the instance is a lessee still. The same thread.
+ */
+bool tdi_lease_tend(struct tundish *bucket);
+
+/* Whether the instance is a lessee. */
+bool tdi_lease_is_out(const struct tundish *bucket);
+
+/*
+ * What the one who tends leases sleeps on. Once it has asked, the next lease that a thread of this process takes
+ * rings; tdi_lease_is_out after that misses none.
+ */
+extern _Atomic(uint32_t) tdi_lease_bell;
+void tdi_lease_ask_to_be_woken(void);
 
 /* Tokens out on lease now. */
 uint32_t tdi_lease_tokens(const struct tundish *bucket);

@@ -51,6 +51,12 @@ bool tdi_observe_instance(const struct tundish *bucket, uint32_t index, struct t
     return true;
 }
 
+bool tdi_observe_owner(const struct tundish *bucket, uint32_t index, struct tdi_identity *out)
+{
+    struct tdi_instance instance;
+    return tdi_instance_get(bucket->file, index, &instance, out);
+}
+
 void tdi_observe_total(const struct tundish *bucket, struct tdi_stats *out)
 {
     memset(out, 0, sizeof *out);
@@ -71,6 +77,11 @@ void tdi_observe_bury(struct tundish *bucket)
 uint32_t tdi_observe_processes(const struct tundish *bucket)
 {
     return tdi_handle_count_others(bucket);
+}
+
+double tdi_observe_age_s(const struct tundish *bucket)
+{
+    return (double)tdi_handle_now_us(bucket) / 1e6;
 }
 
 bool tdi_observe_is_file(const struct tundish *bucket, uint64_t device, uint64_t inode)

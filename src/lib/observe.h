@@ -39,6 +39,9 @@ struct tdi_observe_instance {
 /* The handle in place `index` (< TDI_LAYOUT_INSTANCES); false if there is none. */
 bool tdi_observe_instance(const struct tundish *bucket, uint32_t index, struct tdi_observe_instance *out);
 
+/* Whose place it is, without asking whether it lives; false if nobody's. */
+bool tdi_observe_owner(const struct tundish *bucket, uint32_t index, struct tdi_identity *out);
+
 /* All that was ever counted in the file, by whomever. */
 void tdi_observe_total(const struct tundish *bucket, struct tdi_stats *out);
 
@@ -47,6 +50,9 @@ void tdi_observe_bury(struct tundish *bucket);
 
 /* Processes that may live and have the bucket open. */
 uint32_t tdi_observe_processes(const struct tundish *bucket);
+
+/* Seconds of the bucket's time until now; records have theirs in it. */
+double tdi_observe_age_s(const struct tundish *bucket);
 
 /* The file, to tell whether a name still is the bucket that is open. */
 bool tdi_observe_is_file(const struct tundish *bucket, uint64_t device, uint64_t inode);
@@ -65,7 +71,7 @@ void tdi_drainer_init(struct tdi_drainer *drainer);
  * this drainer's; -EBUSY if another one is at it that lives, or was there in the last TDI_DRAINER_SILENT_NS;
  * -ENOSPC if there is no memory for the records, -ENOENT if the instance has no account.
  */
-#define TDI_DRAINER_SILENT_NS UINT64_C(3000000000)
+#define TDI_DRAINER_SILENT_NS (UINT64_C(1000) * TDI_RING_SILENT_US)
 int tdi_drainer_attend(const struct tdi_drainer *drainer, struct tundish *bucket, uint32_t index,
                        uint32_t every);
 

@@ -71,7 +71,7 @@ void tdi_post_open(struct tundish *bucket, const struct tdi_instance *instance)
     struct tdi_layout_account *account = instance ? account_of(bucket, instance) : NULL;
     if (account) {
         tdi_handshake_begin(account);
-        tdi_ring_begin(account);
+        tdi_ring_begin(account, tdi_handle_now_us(bucket));
         tdi_stats_begin(account, instance->owner);
     }
     begin(here, account ? account : &here->own);
@@ -212,6 +212,7 @@ static void record(struct tundish *bucket, const struct tdi_post *post, enum tdi
         .tokens = tokens,
         .thread = post->index != TDI_STATS_SHARED ? atomic_load_explicit(&thread->id, memory_order_relaxed)
                                                   : tdi_proc_thread(),
+        .process = bucket->here->self.pid,
         .kind = (uint16_t)kind,
         .error = (uint16_t)-error,
     };

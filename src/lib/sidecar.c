@@ -5,7 +5,7 @@
  * its thread, so that a callback that comes back here is told instead of waiting for itself.
  *
  * The thread sleeps on a word: 5 ms where tokens are out on lease, which are to come back when they lie idle;
- * longer the longer nothing has happened. Registering wakes it.
+ * longer the longer nothing has happened. Registering wakes it, and so does who takes a lease meanwhile.
  *
  * A forked child has the table but no thread. It finds another process id than the table's, or is told by the
  * fork handler, and begins with an empty table; whatever the parent's threads were doing with it is gone.
@@ -39,7 +39,8 @@
 #define QUIET_NS (250 * NS_PER_MS)   /* nothing did */
 #define ASLEEP_NS (1000 * NS_PER_MS) /* for a while */
 #define QUIET_LOOKS 20
-#define PATIENCE_NS TDI_NS_PER_S /* with a thread in the middle of an operation */
+#define PATIENCE_NS TDI_NS_PER_S /* with a thread in the middle of an operation ... */
+#define PATIENCE_AT_EXIT_NS (50 * NS_PER_MS)
 
 struct entry {
     struct tundish *bucket; /* NULL: free */
@@ -57,7 +58,6 @@ static struct sidecar {
     pthread_mutex_t lock;
     _Atomic(uint32_t) scanner; /* thread that has it, in a scan */
     _Atomic(uint32_t) pid;     /* whose table this is; 0 nobody's yet */
-    _Atomic(uint32_t) bell;    /* changed to wake the thread */
     _Atomic(bool) stop;
     bool has_thread;
     bool has_exit;
@@ -209,8 +209,10 @@ int tdi_sidecar_decide(const struct tundish_sidecar_stats *stats, struct tdi_sid
 static void put_in_force(struct entry *entry)
 {
     bool ends = atomic_load_explicit(&sidecar.stop, memory_order_relaxed); /* nobody would tend the leases */
-    if (!ends && entry->wanted != entry->stats.strategy &&
-        tdi_lease_switch(entry->bucket, entry->wanted) == 0) {
+    if (ends || entry->wanted == entry->stats.strategy)
+        return;
+    int error = tdi_lease_switch(entry->bucket, entry->wanted);
+    if (error == 0 || error == -EAGAIN) { /* in force; what could not be taken back yet is tended */
         entry->switches++;
         memset(&entry->mood, 0, sizeof entry->mood);
     }
@@ -279,7 +281,7 @@ static void scan_entry(struct entry *entry, struct finding *out)
         decide(entry); /* doing nothing speaks for going back */
     else
         put_in_force(entry); /* it may have been impossible the last time */
-    out->leased |= tdi_lease_tend(entry->bucket) > 0;
+    out->leased |= tdi_lease_tend(entry->bucket);
     if (tdi_lease_any(entry->bucket->file))
         tdi_repair_lessees(entry->bucket, &sidecar.drainer.self);
 }
@@ -298,43 +300,78 @@ static struct finding scan(void)
 
 static void wake(void)
 {
-    atomic_fetch_add_explicit(&sidecar.bell, 1, memory_order_relaxed);
-    tdi_futex_wake_all(&sidecar.bell);
+    atomic_fetch_add_explicit(&tdi_lease_bell, 1, memory_order_relaxed);
+    tdi_futex_wake_all(&tdi_lease_bell);
 }
 
 static void sleep_for(uint32_t bell, uint64_t ns)
 {
     struct timespec until = tdi_futex_until(tdi_clock_now_ns() + ns);
-    tdi_futex_wait(&sidecar.bell, bell, &until);
+    tdi_futex_wait(&tdi_lease_bell, bell, &until);
+}
+
+/* Before a long sleep: whoever takes a lease from now on wakes the thread. Whether somebody just did. */
+static bool lie_down(void)
+{
+    bool leased = false;
+    tdi_lease_ask_to_be_woken();
+    for (size_t i = 0; i < sidecar.used; i++)
+        leased |= sidecar.entry[i].bucket && tdi_lease_is_out(sidecar.entry[i].bucket);
+    return leased;
+}
+
+static uint64_t sleep_after(const struct finding *found, uint32_t quiet)
+{
+    if (found->leased || lie_down())
+        return TENDING_NS;
+    if (found->busy)
+        return BUSY_NS;
+    if (sidecar.count == 0)
+        return UINT64_MAX / 2;
+    return quiet < QUIET_LOOKS ? QUIET_NS : ASLEEP_NS;
 }
 
 static void *run(void *unused)
 {
     uint32_t quiet = 0;
+    bool stops;
     (void)unused;
-    while (!atomic_load_explicit(&sidecar.stop, memory_order_relaxed)) {
-        uint32_t bell = atomic_load_explicit(&sidecar.bell, memory_order_relaxed);
+    do {
+        uint32_t bell = atomic_load_explicit(&tdi_lease_bell, memory_order_relaxed);
+        uint64_t ns = 0;
         pthread_mutex_lock(&sidecar.lock);
-        struct finding found = scan();
-        bool any = sidecar.count > 0;
+        /* With the lock, and after the bell: who stops the thread rings after it had the lock. */
+        stops = atomic_load_explicit(&sidecar.stop, memory_order_relaxed);
+        if (!stops) {
+            struct finding found = scan();
+            quiet = found.busy ? 0 : quiet + 1;
+            ns = sleep_after(&found, quiet);
+        }
         pthread_mutex_unlock(&sidecar.lock);
-        quiet = found.busy ? 0 : quiet + 1;
-        uint64_t idle_ns = quiet < QUIET_LOOKS ? QUIET_NS : ASLEEP_NS;
-        sleep_for(bell, found.leased ? TENDING_NS : found.busy ? BUSY_NS : any ? idle_ns : UINT64_MAX / 2);
-    }
+        if (!stops)
+            sleep_for(bell, ns);
+    } while (!stops);
     return NULL;
 }
 
 /* ---- registering ---- */
+
+/* Operations take nanoseconds; one that a signal handler jumped out of never ends, and its lease is lost. */
+static void return_leases(struct tundish *bucket, uint64_t until_ns)
+{
+    while (tdi_lease_switch(bucket, TUNDISH_DIRECT) == -EAGAIN && tdi_clock_now_ns() < until_ns)
+        tdi_proc_yield();
+}
 
 /* At exit, and when the library is unloaded: the thread ends, tokens go back. */
 static void stop(void)
 {
     if (atomic_load_explicit(&sidecar.pid, memory_order_relaxed) != tdi_proc_pid() || enter() != 0)
         return;
+    uint64_t until_ns = tdi_clock_now_ns() + PATIENCE_AT_EXIT_NS;
     for (size_t i = 0; i < sidecar.used; i++)
         if (sidecar.entry[i].bucket)
-            (void)tdi_lease_switch(sidecar.entry[i].bucket, TUNDISH_DIRECT);
+            return_leases(sidecar.entry[i].bucket, until_ns);
     bool joins = sidecar.has_thread && !pthread_equal(sidecar.thread, pthread_self());
     sidecar.has_thread = false;
     atomic_store_explicit(&sidecar.stop, true, memory_order_relaxed);
@@ -360,15 +397,20 @@ static int start(void)
     return error ? -EAGAIN : 0;
 }
 
+/* The last records are handed over here: a callback that comes back is told so, as in any scan. */
+static void drain_in_scan(struct entry *entry)
+{
+    atomic_store_explicit(&sidecar.scanner, tdi_proc_thread(), memory_order_relaxed);
+    drain(entry);
+    atomic_store_explicit(&sidecar.scanner, 0, memory_order_relaxed);
+}
+
 static void remove_entry(struct entry *entry)
 {
     struct tundish *bucket = entry->bucket;
-    /* Operations take nanoseconds; one that a signal handler jumped out of never ends, and its lease is lost. */
-    uint64_t until_ns = tdi_clock_now_ns() + PATIENCE_NS;
-    while (tdi_lease_switch(bucket, TUNDISH_DIRECT) == -EAGAIN && tdi_clock_now_ns() < until_ns)
-        tdi_proc_yield();
+    return_leases(bucket, tdi_clock_now_ns() + PATIENCE_NS);
     if (entry->ours) {
-        drain(entry);
+        drain_in_scan(entry);
         tdi_drainer_leave(&sidecar.drainer, bucket, bucket->here->instance.index);
     }
     atomic_store_explicit(&bucket->unregister, NULL, memory_order_relaxed);
@@ -401,9 +443,9 @@ static int add(struct tundish *bucket, const struct tundish_sidecar_policy *poli
     sidecar.count++;
     read_counts(bucket, &entry->before);
     (void)count_threads(bucket);
-    int error = attend(entry);
+    int error = start(); /* first: it says who takes the records out */
     if (!error)
-        error = start();
+        error = attend(entry);
     if (error) {
         remove_entry(entry);
         return error;

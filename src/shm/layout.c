@@ -96,6 +96,7 @@ const struct tdi_layout_fact tdi_layout_facts[] = {
     AT(tdi_layout_observation, tokens),
     AT(tdi_layout_observation, thread),
     AT(tdi_layout_observation, what),
+    AT(tdi_layout_observation, process),
     SIZE(tdi_layout_rings),
     {NULL, 0},
 };

@@ -191,7 +191,7 @@ struct tdi_layout_observation {
     _Atomic(uint32_t) tokens;
     _Atomic(uint32_t) thread;
     _Atomic(uint32_t) what; /* kind << 16 | 0 or the positive errno */
-    uint32_t reserved;
+    _Atomic(uint32_t) process;
 };
 
 /* The rings of an instance, in pages that have memory once somebody wanted to see them. */
