@@ -33,7 +33,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cmd_check, cmd_create, cmd_doctor, cmd_peek, cmd_reset, cmd_rm, cmd_run,
-    cmd_set, cmd_status, cmd_take, cmd_wait;
+    cmd_set, cmd_sidecar, cmd_stat, cmd_status, cmd_take, cmd_top, cmd_wait;
 
 /* say.c */
 

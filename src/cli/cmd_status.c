@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* tundish status: a table of buckets, those named or all of the directory. */
+/*
+ * tundish status: the buckets that are named, or all of the directory, as a table or as text for other programs.
+ */
 #include "cli/cli.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -12,10 +13,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/handle.h"
+#include "cli/observed.h"
+
+enum {
+    OPTION_JSON = CLI_OPTION_OWN,
+    OPTION_PROM,
+    OPTION_RAW,
+};
 
 static const struct option long_options[] = {
     {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"prom", no_argument, NULL, OPTION_PROM},
+    {"raw", no_argument, NULL, OPTION_RAW},
     {NULL, 0, NULL, 0},
 };
 
@@ -27,6 +37,9 @@ enum column {
     COLUMN_FULL_IN,
     COLUMN_WAITING,
     COLUMN_OLDEST,
+    COLUMN_GRANTED,
+    COLUMN_REFUSED,
+    COLUMN_P99,
     COLUMN_PROCESSES,
 };
 
@@ -41,6 +54,9 @@ static const struct {
     [COLUMN_FULL_IN] = {"FULL IN", SCOLS_FL_RIGHT},
     [COLUMN_WAITING] = {"WAITING", SCOLS_FL_RIGHT},
     [COLUMN_OLDEST] = {"OLDEST", SCOLS_FL_RIGHT},
+    [COLUMN_GRANTED] = {"GRANTED", SCOLS_FL_RIGHT},
+    [COLUMN_REFUSED] = {"REFUSED", SCOLS_FL_RIGHT},
+    [COLUMN_P99] = {"P99 WAIT", SCOLS_FL_RIGHT},
     [COLUMN_PROCESSES] = {"PROCESSES", SCOLS_FL_RIGHT},
 };
 
@@ -68,129 +84,147 @@ static void format_duration(char text[64], uint64_t ns, const char *none)
         tdi_unit_format_duration(text, 64, ns);
 }
 
-static int add_line(struct libscols_table *table, const char *name, const struct tundish_info *info,
-                    uint32_t processes)
+static void fill_cells(char cell[COLUMN_PROCESSES + 1][64], const struct cli_observed *observed)
 {
+    const struct tundish_info *info = &observed->info;
+    const struct tdi_stats *total = &observed->total;
     const struct cli_rule rule = cli_rule_of(info);
-    char cell[COLUMN_PROCESSES + 1][64] = {""};
     tdi_unit_format_rate(cell[COLUMN_RATE], 64, &rule.rate);
     tdi_unit_format_count(cell[COLUMN_BURST], 64, info->capacity, rule.rate.bytes);
     tdi_unit_format_count(cell[COLUMN_TOKENS], 64, info->available, rule.rate.bytes);
     format_duration(cell[COLUMN_FULL_IN], info->full_in_ns, "full");
     snprintf(cell[COLUMN_WAITING], 64, "%" PRIu32, info->waiting);
     format_duration(cell[COLUMN_OLDEST], info->oldest_wait_ns, "-");
-    snprintf(cell[COLUMN_PROCESSES], 64, "%" PRIu32, processes);
+    snprintf(cell[COLUMN_GRANTED], 64, "%" PRIu64, tdi_stats_all(total, TDI_COUNT_GRANTED));
+    snprintf(cell[COLUMN_REFUSED], 64, "%" PRIu64, tdi_stats_all(total, TDI_COUNT_REFUSED));
+    format_duration(cell[COLUMN_P99], tdi_stats_wait_quantile_ns(total->waits, 0.99), "-");
+    snprintf(cell[COLUMN_PROCESSES], 64, "%" PRIu32, observed->processes);
+}
 
+static int add_line(struct libscols_table *table, const struct cli_observed *observed)
+{
+    char cell[COLUMN_PROCESSES + 1][64] = {""};
+    fill_cells(cell, observed);
     struct libscols_line *line = scols_table_new_line(table, NULL);
-    int error = line ? scols_line_set_data(line, COLUMN_NAME, name) : -ENOMEM;
+    int error = line ? scols_line_set_data(line, COLUMN_NAME, observed->name) : -ENOMEM;
     for (size_t i = COLUMN_RATE; !error && i <= COLUMN_PROCESSES; i++)
         error = scols_line_set_data(line, i, cell[i]);
     if (error)
-        return cli_bucket_error(name, -ENOMEM);
-    if (info->available == 0)
+        return -ENOMEM;
+    if (observed->info.available == 0)
         scols_cell_set_color(scols_line_get_cell(line, COLUMN_TOKENS), "red");
-    return CLI_OK;
-}
-
-static int add_bucket(struct libscols_table *table, const char *name, const char *path)
-{
-    struct tundish *bucket;
-    struct tundish_info info = TUNDISH_INFO_INIT;
-    int error = tundish_open(&bucket, path);
-    if (error)
-        return cli_bucket_error(name, error);
-    error = tundish_info(bucket, &info);
-    uint32_t processes = tdi_handle_count_others(bucket);
-    tundish_close(bucket);
-    return error ? cli_bucket_error(name, error) : add_line(table, name, &info, processes);
-}
-
-/* Where names live. */
-static int find_directory(char *buf, size_t len)
-{
-    int error = tundish_path("x", buf, len);
-    if (error)
-        return error;
-    *strrchr(buf, '/') = '\0';
     return 0;
 }
 
-static int is_visible(const struct dirent *entry)
+static int fill_table(struct libscols_table *table, const struct cli_observed_all *all)
 {
-    return entry->d_name[0] != '.' && (entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN);
+    int error = 0;
+    for (size_t i = 0; !error && i < all->count; i++)
+        error = add_line(table, &all->bucket[i]);
+    if (!error && !scols_table_is_empty(table) && scols_print_table(table) != 0)
+        error = -ENOMEM;
+    return error;
 }
 
-/* Entries of a directory are names already: % in them is no key. */
-static int add_entry(struct libscols_table *table, const char *name)
+static int print_table(const struct cli_observed_all *all)
 {
-    char escaped[2 * NAME_MAX + 1], *out = escaped;
-    for (const char *p = name; *p && out < escaped + sizeof(escaped) - 2; p++) {
-        if (*p == '%')
-            *out++ = '%';
-        *out++ = *p;
+    struct libscols_table *table = new_table();
+    int error = table ? fill_table(table, all) : -ENOMEM;
+    scols_unref_table(table);
+    return error ? cli_bucket_error("status", error) : CLI_OK;
+}
+
+static int print_json(const struct cli_observed_all *all)
+{
+    printf("{\"buckets\":[");
+    for (size_t i = 0; i < all->count; i++) {
+        printf("%s\n", i ? "," : "");
+        cli_json_bucket(stdout, &all->bucket[i]);
     }
-    *out = '\0';
-    return add_bucket(table, name, escaped);
+    printf("%s]}\n", all->count ? "\n" : "");
+    return CLI_OK;
 }
 
-static int add_directory(struct libscols_table *table)
+static int print_prom(const struct cli_observed_all *all)
 {
-    char directory[4096];
-    struct dirent **entries;
+    cli_prom_buckets(stdout, all->bucket, all->count);
+    return CLI_OK;
+}
+
+static int print_raw(const struct cli_observed_all *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        cli_raw_bucket(stdout, &all->bucket[i]);
+    return CLI_OK;
+}
+
+static void complain(const char *name, int error, void *status)
+{
+    *(int *)status = cli_bucket_error(name, error);
+}
+
+static int add_directory(struct cli_observed_all *all)
+{
+    char directory[PATH_MAX];
     int status = CLI_OK;
-    int error = find_directory(directory, sizeof(directory));
+    int error = cli_directory(directory, sizeof(directory));
     if (error)
         return cli_bucket_error("the directory of buckets", error);
-    int count = scandir(directory, &entries, is_visible, alphasort);
-    if (count < 0 && errno != ENOENT) {
-        cli_say(directory, "%s", strerror(errno));
+    error = cli_observed_open_all(all, directory, complain, &status);
+    if (error) {
+        cli_say(directory, "%s", strerror(-error));
         return CLI_FAILED;
     }
-    if (count <= 0)
+    if (all->count == 0 && status == CLI_OK)
         cli_say(NULL, "no buckets in %s", directory);
-    for (int i = 0; i < count; i++) {
-        if (add_entry(table, entries[i]->d_name) != CLI_OK)
-            status = CLI_FAILED;
-        free(entries[i]);
-    }
-    if (count >= 0)
-        free(entries);
     return status;
 }
 
-static int print_table(struct libscols_table *table)
+/* A bucket that is named twice counts once: metrics must differ. */
+static int add_names(struct cli_observed_all *all, char **names, int count)
 {
-    if (scols_table_is_empty(table) || scols_print_table(table) == 0)
-        return CLI_OK;
-    return cli_bucket_error("status", -ENOMEM);
+    int status = CLI_OK;
+    for (int i = 0; i < count; i++) {
+        bool again = false;
+        for (int j = 0; j < i; j++)
+            again |= strcmp(names[i], names[j]) == 0;
+        int error = again ? 0 : cli_observed_add(all, names[i], names[i]);
+        if (error)
+            status = cli_bucket_error(names[i], error);
+    }
+    return status;
 }
 
 static int run(int argc, char **argv)
 {
-    int status = CLI_OK;
-    int option = getopt_long(argc, argv, ":h", long_options, NULL);
-    if (option != -1)
-        return cli_other_option(&cmd_status, option, argv);
-    struct libscols_table *table = new_table();
-    if (!table)
-        return cli_bucket_error("status", -ENOMEM);
-    if (optind == argc)
-        status = add_directory(table);
-    for (int i = optind; i < argc; i++)
-        if (add_bucket(table, argv[i], argv[i]) != CLI_OK)
-            status = CLI_FAILED;
-    if (print_table(table) != CLI_OK)
+    int (*print)(const struct cli_observed_all *all) = print_table;
+    struct cli_observed_all all = {.bucket = NULL};
+    int option;
+    for (int given = 0; (option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1; given = option) {
+        if (option < OPTION_JSON || option > OPTION_RAW)
+            return cli_other_option(&cmd_status, option, argv);
+        if (given && given != option)
+            return cli_usage(&cmd_status, "--json, --prom and --raw exclude each other");
+        print = option == OPTION_JSON ? print_json : option == OPTION_PROM ? print_prom : print_raw;
+    }
+    int status = optind == argc ? add_directory(&all) : add_names(&all, argv + optind, argc - optind);
+    if (print(&all) != CLI_OK)
         status = CLI_FAILED;
-    scols_unref_table(table);
+    cli_observed_free_all(&all);
     return status;
 }
 
 const struct cli_command cmd_status = {
     .name = "status",
-    .arguments = "[NAME...]",
+    .arguments = "[NAME...] [--json|--prom|--raw]",
     .summary = "Show buckets as a table, all of the directory if none is named",
     .details =
+        "  --json   as JSON: {\"buckets\": [...]}, with all who have them open\n"
+        "  --prom   as metrics for Prometheus\n"
+        "  --raw    as lines `key value`, each bucket from its `name` on\n\n"
         "FULL IN is the time until a bucket is full if nobody takes from it, WAITING how many acquires\n"
-        "stand in line and OLDEST how long the first has, PROCESSES how many have it open.\n",
+        "stand in line and OLDEST how long the first has, GRANTED and REFUSED how many operations got\n"
+        "their tokens or were turned away, P99 WAIT what 99 of 100 waits took at most, PROCESSES how\n"
+        "many have it open.\n",
     .run = run,
 };

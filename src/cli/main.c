@@ -7,8 +7,8 @@
 #include <string.h>
 
 static const struct cli_command *const commands[] = {
-    &cmd_run,  &cmd_create, &cmd_set,    &cmd_reset, &cmd_rm,     &cmd_take,
-    &cmd_wait, &cmd_peek,   &cmd_status, &cmd_check, &cmd_doctor,
+    &cmd_run,  &cmd_create, &cmd_set,  &cmd_reset, &cmd_rm,      &cmd_take,  &cmd_wait,
+    &cmd_peek, &cmd_status, &cmd_stat, &cmd_top,   &cmd_sidecar, &cmd_check, &cmd_doctor,
 };
 
 enum {

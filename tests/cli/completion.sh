@@ -20,6 +20,13 @@ completes() {
 
 same "$(completes tundish cr)" 'create ' 'a command'
 same "$(completes tundish r)" 'reset rm run ' 'commands'
+same "$(completes tundish st)" 'stat status ' 'commands that show'
+same "$(completes tundish status --)" '--help --json --prom --raw ' 'options of status'
+same "$(completes tundish top --)" '--count --delay --help --plain ' 'options of top'
+same "$(completes tundish top --count '')" ' ' 'a number'
+same "$(completes tundish top -d 1 a)" 'api ' 'a bucket of top'
+same "$(completes tundish sidecar --)" '--help --interval --json --records --textfile ' 'options of sidecar'
+same "$(completes tundish stat a)" 'api ' 'a bucket of stat'
 same "$(completes tundish help pe)" 'peek ' 'help'
 same "$(completes tundish take '')" 'api two\ words ' 'buckets'
 same "$(completes tundish take tw)" 'two\ words ' 'a bucket to be quoted'

@@ -7,7 +7,7 @@ page=$source_tree/src/cli/tundish.1
 conf=$source_tree/src/policy/tundish.conf.5
 policy=$source_tree/src/policy
 
-for command in run create set reset rm take wait peek status check doctor; do
+for command in run create set reset rm take wait peek status stat top sidecar check doctor; do
     grep -q "^\.It Cm $command" "$page" || {
         echo "$command is not in the manual page" >&2
         exit 1

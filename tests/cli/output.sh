@@ -4,7 +4,7 @@
 . "$(dirname "$0")/kit.sh"
 
 works create api --rate 1/s
-for arguments in 'status' 'peek api' help --version 'help run' 'run --help'; do
+for arguments in 'status' 'status --json' 'status --prom' 'status --raw' 'stat api 0.01 1' 'peek api' help --version 'help run' 'run --help'; do
     # shellcheck disable=SC2086 # words
     if [ -w /dev/full ]; then
         "$bin" $arguments > /dev/full 2> "$work/err"

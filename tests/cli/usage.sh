@@ -57,7 +57,14 @@ wrong "tundish: x: No such file or directory" run --config x -- true
 wrong "tundish: check: takes one FILE; *" check a b
 wrong "tundish: run: no more than 8 buckets at once; *" \
     run -b 1 -b 2 -b 3 -b 4 -b 5 -b 6 -b 7 -b 8 -b 9 true
-wrong "tundish: status: unknown option --json; *" status --json
+wrong "tundish: status: unknown option --fly; *" status --fly
+wrong "tundish: status: --json takes no value; *" status --json=x
+wrong "tundish: status: --json, --prom and --raw exclude each other; *" status --raw a --json
+wrong "tundish: stat: needs NAME and perhaps an interval and a count; *" stat
+wrong "tundish: stat: needs NAME *" stat a 1 2 3
+wrong "tundish: stat: interval '0.001': is less than 10 ms; *" stat a 0.001
+wrong "tundish: stat: interval '1fly': *; *" stat a 1fly
+wrong "tundish: stat: count '0': is zero; *" stat a 1 0
 wrong "tundish: a?b?c: no such command; *" "$(printf 'a\nb\033c')"
 same "$(ls "$TUNDISH_DIR")" '' 'nothing was made'
 
@@ -65,7 +72,7 @@ works help
 prints 'usage: tundish COMMAND*'
 works --help
 works -h
-for command in run create set reset rm take peek status check doctor; do
+for command in run create set reset rm take peek status stat check doctor; do
     works help $command
     prints "usage: tundish $command *"
     works $command --help

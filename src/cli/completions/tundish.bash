@@ -72,7 +72,7 @@ sendfile splice copy_file_range read readv pread preadv recv recvfrom recvmsg re
     --rate | --up | --down) _tundish_words "$2" '1/s 10/s 100/min 100kB/s 1MB/s' ;;
     --connect) _tundish_words "$2" '1/s 10/s 100/min' ;;
     --burst) _tundish_words "$2" '1 10 64KiB 200ms 1s' ;;
-    --timeout | --max-wait) _tundish_words "$2" '100ms 1s 1min' ;;
+    --timeout | --max-wait | --interval) _tundish_words "$2" '100ms 1s 1min' ;;
     --initial) COMPREPLY=() ;;
     *) return 1 ;;
     esac
@@ -81,7 +81,7 @@ sendfile splice copy_file_range read readv pread preadv recv recvfrom recvmsg re
 
 _tundish() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
-    local commands='run create set reset rm take wait peek status check doctor help'
+    local commands='run create set reset rm take wait peek status stat top sidecar check doctor help'
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         _tundish_words "$current" "$commands --help --version"
@@ -100,6 +100,7 @@ _tundish() {
     elif [[ $before == = ]]; then
         before=${COMP_WORDS[COMP_CWORD - 2]}
     fi
+    [[ $command == top && $before =~ ^(-d|--delay|-n|--count)$ ]] && return
     _tundish_option_value "$before" "$current" && return
     local options=--help
     case $command in
@@ -110,6 +111,9 @@ _tundish() {
     create) options='--rate --burst --initial --unfair --stepped --strict --mode --verbose --help' ;;
     wait) options='--timeout --help' ;;
     set) options='--rate --burst --verbose --help' ;;
+    top) options='--delay --count --plain --help' ;;
+    sidecar) options='--textfile --json --records --interval --help' ;;
+    status) options='--json --prom --raw --help' ;;
     esac
     case $command in
     doctor)

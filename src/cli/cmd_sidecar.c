@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/* tundish sidecar: looks after all buckets of a directory, and writes what it sees for other programs. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/observed.h"
+#include "sidecar/directory.h"
+#include "sidecar/drain.h"
+#include "sidecar/notify.h"
+#include "sidecar/textfile.h"
+
+#define TEXTFILE "tundish.prom"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define INTERVAL_NS (10 * CLI_NS_PER_S)
+#define INTERVAL_MIN_NS (100 * NS_PER_MS)
+#define LOOK_NS CLI_NS_PER_S      /* at the directory, without being told, and at the dead */
+#define IDLE_NS (250 * NS_PER_MS) /* between scans that find nothing */
+#define BUSY_NS (5 * NS_PER_MS)   /* a ring of 128 is emptied before a thread fills it at 25,000/s */
+
+enum {
+    OPTION_INTERVAL = CLI_OPTION_OWN,
+    OPTION_JSON,
+    OPTION_RECORDS,
+    OPTION_TEXTFILE,
+};
+
+static const struct option long_options[] = {
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {"interval", required_argument, NULL, OPTION_INTERVAL},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"records", optional_argument, NULL, OPTION_RECORDS},
+    {"textfile", required_argument, NULL, OPTION_TEXTFILE},
+    {NULL, 0, NULL, 0},
+};
+
+struct wish {
+    char directory[PATH_MAX];
+    const char *textfile; /* directory of it, NULL: none */
+    bool json;
+    uint32_t every;
+    uint64_t interval_ns;
+};
+
+struct work {
+    const struct wish *wish;
+    struct tdi_directory directory;
+    struct tdi_drain drain;
+    int signals;
+    int failed_with;    /* what the last report failed with: said once, until it changes */
+    uint64_t look_ns;   /* when the directory is looked at at the latest, ... */
+    uint64_t report_ns; /* ... when the next report is due, ... */
+    uint64_t scan_ns;   /* ... and the next scan */
+    uint64_t pause_ns;  /* between scans */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * CLI_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* ---- what is written ---- */
+
+static void put_time(double at_s)
+{
+    printf("{\"time\":%.6f", at_s);
+}
+
+static void print_record(const struct tdi_drain_record *record, void *context)
+{
+    static const char *const kinds[TDI_KINDS] = {"try", "acquire", "all", "waiter"};
+    const struct tdi_observation *seen = &record->observation;
+    char program[TDI_PROGRAM_LEN + 1] = "", wait[32];
+    (void)context;
+    strncpy(program, record->program, TDI_PROGRAM_LEN);
+    put_time(record->at_s);
+    printf(",\"bucket\":");
+    cli_json_string(stdout, record->label);
+    printf(",\"pid\":%" PRIu32 ",\"program\":", seen->process);
+    cli_json_string(stdout, program);
+    const char *name = seen->error ? strerrorname_np(seen->error) : "granted";
+    cli_seconds(wait, seen->wait_ns);
+    printf(",\"thread\":%" PRIu32 ",\"kind\":\"%s\",\"result\":\"%s\",\"tokens\":%" PRIu32
+           ",\"wait_seconds\":%s}\n",
+           seen->thread, kinds[seen->kind], name ? name : "unknown", seen->tokens, wait);
+}
+
+static void print_buckets(const struct cli_observed_all *all)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (size_t i = 0; i < all->count; i++) {
+        put_time((double)now.tv_sec + (double)now.tv_nsec / 1e9);
+        printf(",\"bucket\":");
+        cli_json_bucket(stdout, &all->bucket[i]);
+        printf("}\n");
+    }
+}
+
+static int write_text(const char *directory, const struct cli_observed_all *all)
+{
+    struct tdi_textfile text;
+    int error = tdi_textfile_begin(&text, directory, TEXTFILE);
+    if (error)
+        return error;
+    cli_prom_buckets(text.file, all->bucket, all->count);
+    return tdi_textfile_end(&text);
+}
+
+static void report(struct work *work)
+{
+    struct cli_observed_all all;
+    if (!work->wish->textfile && !work->wish->json)
+        return;
+    int error = cli_observed_open_all(&all, work->wish->directory, NULL, NULL);
+    if (!error && work->wish->json)
+        print_buckets(&all);
+    if (!error && work->wish->textfile)
+        error = write_text(work->wish->textfile, &all);
+    if (error && error != work->failed_with)
+        cli_say(work->wish->textfile ? work->wish->textfile : work->wish->directory, "%s", strerror(-error));
+    work->failed_with = error;
+    cli_observed_free_all(&all);
+}
+
+/* ---- the loop ---- */
+
+/* What is no bucket, or none any more, is left out. */
+static void look(struct work *work)
+{
+    struct cli_names names;
+    char name[CLI_ENTRY_PATH];
+    tdi_drain_begin(&work->drain);
+    if (cli_names_read(&names, work->wish->directory) == 0)
+        for (size_t i = 0; i < names.count; i++) {
+            cli_entry_path(name, work->wish->directory, names.name[i]);
+            tdi_drain_see(&work->drain, name, names.name[i]);
+        }
+    cli_names_free(&names);
+    tdi_drain_end(&work->drain);
+}
+
+static void scan(struct work *work, uint64_t at_ns)
+{
+    size_t records = tdi_drain_scan(&work->drain);
+    /* Slower and slower while there is nothing, at once fast again. */
+    work->pause_ns = records > 0 ? BUSY_NS : work->pause_ns < IDLE_NS / 2 ? work->pause_ns * 2 : IDLE_NS;
+    work->scan_ns = at_ns + work->pause_ns;
+}
+
+static void do_what_is_due(struct work *work)
+{
+    uint64_t at_ns = now_ns();
+    if (tdi_directory_changed(&work->directory) || at_ns >= work->look_ns) {
+        look(work);
+        scan(work, at_ns);
+        tdi_drain_bury(&work->drain);
+        work->look_ns = at_ns + LOOK_NS;
+    } else if (work->wish->every != 0 && at_ns >= work->scan_ns) {
+        scan(work, at_ns);
+    }
+    if (at_ns >= work->report_ns) {
+        report(work);
+        work->report_ns += work->wish->interval_ns;
+        if (work->report_ns <= at_ns) /* we were stopped: intervals that are over are not made up for */
+            work->report_ns = at_ns + work->wish->interval_ns;
+    }
+}
+
+static uint64_t due_ns(const struct work *work)
+{
+    uint64_t due = work->look_ns < work->report_ns ? work->look_ns : work->report_ns;
+    return work->wish->every != 0 && work->scan_ns < due ? work->scan_ns : due;
+}
+
+/* False: it is time to end. */
+static bool await(struct work *work)
+{
+    struct pollfd events[] = {{.fd = work->signals, .events = POLLIN},
+                              {.fd = work->directory.fd, .events = POLLIN}};
+    uint64_t at_ns = now_ns(), until_ns = due_ns(work);
+    uint64_t span_ns = until_ns > at_ns ? until_ns - at_ns : 0;
+    struct timespec span = {(time_t)(span_ns / CLI_NS_PER_S), (long)(span_ns % CLI_NS_PER_S)};
+    ppoll(events, 2, &span, NULL);
+    return !(events[0].revents & POLLIN);
+}
+
+/* A reader that has left has seen enough. */
+static int finish_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return CLI_OK;
+    int error = errno;
+    __fpurge(stdout);
+    clearerr(stdout);
+    if (error == EPIPE)
+        return -1;
+    cli_say("standard output", "%s", strerror(error));
+    return CLI_FAILED;
+}
+
+static int work_on(struct work *work)
+{
+    int status;
+    bool goes_on = true;
+    tdi_directory_open(&work->directory, work->wish->directory);
+    work->report_ns = now_ns();
+    do_what_is_due(work);
+    tdi_notify("READY=1");
+    while ((status = finish_output()) == CLI_OK && goes_on) {
+        goes_on = await(work);
+        if (goes_on)
+            do_what_is_due(work);
+    }
+    tdi_notify("STOPPING=1");
+    if (status == CLI_OK) {
+        tdi_drain_scan(&work->drain);
+        report(work);
+        status = finish_output();
+    }
+    tdi_drain_free(&work->drain);
+    tdi_directory_close(&work->directory);
+    return status < 0 ? CLI_OK : status;
+}
+
+static int sidecar(const struct wish *wish)
+{
+    struct work work = {.wish = wish, .drain = {.every = wish->every, .record = print_record}};
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    work.signals = signalfd(-1, &ends, SFD_CLOEXEC);
+    if (work.signals < 0) {
+        cli_say("sidecar", "%s", strerror(errno));
+        return CLI_FAILED;
+    }
+    tdi_drain_init(&work.drain);
+    int status = work_on(&work);
+    close(work.signals);
+    return status;
+}
+
+/* ---- the words ---- */
+
+static int parse_interval(const char *text, uint64_t *out)
+{
+    const char *why = NULL;
+    if (tdi_unit_parse_duration_ns(text, out, &why) < 0)
+        return cli_usage(&cmd_sidecar, "interval '%s': %s", text, why);
+    if (*out < INTERVAL_MIN_NS)
+        return cli_usage(&cmd_sidecar, "interval '%s': is less than 100 ms", text);
+    return CLI_OK;
+}
+
+static int parse_every(const char *text, uint32_t *out)
+{
+    *out = 1;
+    int status = text ? cli_count_parse("records", text, out) : CLI_OK;
+    if (status == CLI_OK && *out == 0)
+        return cli_usage(&cmd_sidecar, "records '%s': is zero", text);
+    return status;
+}
+
+static int take_option(int option, struct wish *wish, char **argv)
+{
+    switch (option) {
+    case OPTION_INTERVAL:
+        return parse_interval(optarg, &wish->interval_ns);
+    case OPTION_JSON:
+        wish->json = true;
+        return CLI_OK;
+    case OPTION_RECORDS:
+        return parse_every(optarg, &wish->every);
+    case OPTION_TEXTFILE:
+        wish->textfile = optarg;
+        return CLI_OK;
+    default:
+        return cli_other_option(&cmd_sidecar, option, argv);
+    }
+}
+
+static int find_directory(struct wish *wish, const char *word)
+{
+    int error = 0;
+    if (!word)
+        error = cli_directory(wish->directory, sizeof(wish->directory));
+    else if (snprintf(wish->directory, sizeof(wish->directory), "%s%s", strchr(word, '/') ? "" : "./",
+                      word) >= (int)sizeof(wish->directory))
+        error = -ENAMETOOLONG;
+    return error ? cli_bucket_error(word ? word : "the directory of buckets", error) : CLI_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    struct wish wish = {.interval_ns = INTERVAL_NS};
+    int option;
+    while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+        int status = take_option(option, &wish, argv);
+        if (status != CLI_OK || option == CLI_OPTION_HELP)
+            return status;
+    }
+    if (argc - optind > 1)
+        return cli_usage(&cmd_sidecar, "takes one directory");
+    int status = find_directory(&wish, argv[optind]);
+    return status ? status : sidecar(&wish);
+}
+
+const struct cli_command cmd_sidecar = {
+    .name = "sidecar",
+    .arguments = "[--textfile DIR] [--json] [--records[=N]] [--interval TIME] [DIRECTORY]",
+    .summary = "Look after all buckets of a directory, and write down what they do",
+    .details =
+        "  --textfile DIR   write DIR/tundish.prom for Prometheus' node_exporter, each time whole\n"
+        "  --json           print a line of JSON per bucket\n"
+        "  --records[=N]    have one of N operations recorded (each, if N is not given), and print a line\n"
+        "                   of JSON for each record\n"
+        "  --interval TIME  how often the first two, 10s if not given\n\n"
+        "Clears the entries of processes that were killed. Ends on SIGTERM and SIGINT, after a last report.\n"
+        "Of several sidecars one has the records of a process; another takes over when it is gone.\n",
+    .run = run,
+};
