@@ -318,7 +318,7 @@ struct tundish_sidecar_stats {
 /*
  * What a program wants of the sidecar. The callbacks run in the sidecar's thread, or in tundish_sidecar_scan's
  * caller, never two at a time; they may use the bucket in any way but close it, and may not call the sidecar
- * functions (-EDEADLK).
+ * functions (-EDEADLK). A child that is forked in one must not return from it.
  */
 struct tundish_sidecar_policy {
     size_t size; /* sizeof(struct tundish_sidecar_policy), set by TUNDISH_SIDECAR_POLICY_INIT */
@@ -350,8 +350,9 @@ struct tundish_sidecar_policy {
 int tundish_sidecar_register(struct tundish *bucket, const struct tundish_sidecar_policy *policy);
 
 /*
- * Takes it out again: waits for a scan in flight, returns all leases, and no callback runs afterwards. -ENOENT
- * if it is not registered, -EDEADLK from a callback. tundish_close does this.
+ * Takes it out again: waits for a scan in flight, hands over the last records in the calling thread, and returns all
+ * leases; no callback runs afterwards. -ENOENT if it is not registered, -EDEADLK from a callback. tundish_close does
+ * this.
  */
 int tundish_sidecar_unregister(struct tundish *bucket);
 

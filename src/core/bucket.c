@@ -135,7 +135,8 @@ int tdi_bucket_try(struct tdi_layout *file, uint64_t now_us, uint32_t n)
 int tdi_bucket_lease(struct tdi_layout *file, uint64_t now_us, uint32_t n)
 {
     struct tdi_usual seen;
-    if (!tdi_usual_look(file, now_us, &seen) || seen.tokens < seen.capacity / 4 + n)
+    if (!tdi_usual_look(file, now_us, &seen) || n > tdi_lease_share(seen.capacity) ||
+        seen.tokens < seen.capacity / 4 + n)
         return -EAGAIN;
     uint64_t left = tdi_word_pack(now_us, 0, seen.tokens - n);
     return tdi_word_swap(file, &seen.bits, left) ? 0 : -EAGAIN;
@@ -191,6 +192,12 @@ void tdi_bucket_end_lease(struct tdi_layout *file, uint64_t now_us, uint32_t n)
     struct tdi_config config;
     if (n > 0)
         settle(file, now_us, n, FROM_LEASE, &config);
+}
+
+void tdi_bucket_count(struct tdi_layout *file, uint64_t now_us)
+{
+    struct tdi_config config;
+    settle(file, now_us, 0, FROM_OUTSIDE, &config);
 }
 
 void tdi_bucket_reset(struct tdi_layout *file, uint64_t now_us)

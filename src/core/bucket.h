@@ -39,6 +39,12 @@ void tdi_bucket_refund(struct tdi_layout *file, uint64_t now_us, uint32_t n);
 int tdi_bucket_lease(struct tdi_layout *file, uint64_t now_us, uint32_t n);
 void tdi_bucket_end_lease(struct tdi_layout *file, uint64_t now_us, uint32_t n);
 
+/*
+ * Counts what is due by now. Before a lessee ends: what fell due above the limit while tokens were out on lease is
+ * lost, and must not be found by whoever counts next, when the limit is the capacity again.
+ */
+void tdi_bucket_count(struct tdi_layout *file, uint64_t now_us);
+
 /* Tokens there are at this time. */
 uint32_t tdi_bucket_available(const struct tdi_layout *file, uint64_t now_us);
 

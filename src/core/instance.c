@@ -62,6 +62,18 @@ void tdi_instance_leave(struct tdi_layout *file, const struct tdi_instance *inst
                                                 &expected, 0, memory_order_release, memory_order_relaxed);
 }
 
+/* What was written before the signature; its reader looks afterwards whether that still holds. */
+static void read_identity(const struct tdi_layout_instance *entry, struct tdi_identity *who)
+{
+    uint64_t program[2];
+    who->start_time = atomic_load_explicit(&entry->start_time, memory_order_relaxed);
+    who->pid_namespace = atomic_load_explicit(&entry->pid_namespace, memory_order_relaxed);
+    program[0] = atomic_load_explicit(&entry->program[0], memory_order_relaxed);
+    program[1] = atomic_load_explicit(&entry->program[1], memory_order_relaxed);
+    memcpy(who->program, program, sizeof program);
+    who->program[sizeof who->program - 1] = '\0';
+}
+
 bool tdi_instance_get(const struct tdi_layout *file, uint32_t index, struct tdi_instance *out,
                       struct tdi_identity *who)
 {
@@ -72,19 +84,29 @@ bool tdi_instance_get(const struct tdi_layout *file, uint32_t index, struct tdi_
     memset(who, 0, sizeof *who);
     who->pid = (uint32_t)(owner >> 32);
     /* Pairs with the release in write_identity. */
-    if (atomic_load_explicit(&entry->identified, memory_order_acquire) == owner) {
-        uint64_t program[2];
-        who->start_time = atomic_load_explicit(&entry->start_time, memory_order_relaxed);
-        who->pid_namespace = atomic_load_explicit(&entry->pid_namespace, memory_order_relaxed);
-        program[0] = atomic_load_explicit(&entry->program[0], memory_order_relaxed);
-        program[1] = atomic_load_explicit(&entry->program[1], memory_order_relaxed);
-        memcpy(who->program, program, sizeof program);
-        who->program[sizeof who->program - 1] = '\0';
-    }
+    if (atomic_load_explicit(&entry->identified, memory_order_acquire) == owner)
+        read_identity(entry, who);
     *out = (struct tdi_instance){index, owner};
     /* Keeps the loads above before the second look: a later owner's identity is not taken for this one's. */
     atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&entry->owner, memory_order_relaxed) == owner;
+}
+
+bool tdi_instance_get_last(const struct tdi_layout *file, uint32_t index, struct tdi_identity *who)
+{
+    const struct tdi_layout_instance *entry = &file->instance[index];
+    uint64_t owner = atomic_load_explicit(&entry->owner, memory_order_acquire);
+    /* Pairs with the release in write_identity. */
+    uint64_t signature = atomic_load_explicit(&entry->identified, memory_order_acquire);
+    if (signature == 0 || (owner != 0 && owner != signature))
+        return false;
+    memset(who, 0, sizeof *who);
+    who->pid = (uint32_t)(signature >> 32);
+    read_identity(entry, who);
+    /* As in tdi_instance_get: who saw a field of the next owner's sees its claim. */
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&entry->owner, memory_order_relaxed) == owner &&
+           atomic_load_explicit(&entry->identified, memory_order_relaxed) == signature;
 }
 
 uint32_t tdi_instance_count(const struct tdi_layout *file)

@@ -32,6 +32,9 @@ void tdi_instance_leave(struct tdi_layout *file, const struct tdi_instance *inst
 bool tdi_instance_get(const struct tdi_layout *file, uint32_t index, struct tdi_instance *out,
                       struct tdi_identity *who);
 
+/* Who has the entry, or had it last if it is free: false if nobody had, or it is just changing. */
+bool tdi_instance_get_last(const struct tdi_layout *file, uint32_t index, struct tdi_identity *who);
+
 /* Entries taken; those of killed processes count until somebody clears them. */
 uint32_t tdi_instance_count(const struct tdi_layout *file);
 

@@ -13,6 +13,7 @@ static bool write_record(struct tdi_layout_account *account, struct tdi_layout_r
     struct tdi_layout_stripe *own = &account->stripe[stripe];
     uint64_t pushed = atomic_load_explicit(&own->pushed, memory_order_relaxed);
     /* Pairs with the release in drain_stripe: the record there was read before its place is given away. */
+    /* Acquire pairs with the release below, of a drainer that took over: what it saw pushed we see too. */
     uint64_t taken = atomic_load_explicit(&account->taken[stripe], memory_order_acquire);
     if (pushed - taken >= TDI_LAYOUT_OBSERVATIONS)
         return false;
@@ -88,12 +89,14 @@ static void read_record(const struct tdi_layout_observation *record, struct tdi_
 static size_t drain_stripe(struct tdi_layout_account *account, const struct tdi_layout_rings *rings,
                            uint32_t stripe, struct tdi_observation *out, size_t most)
 {
-    uint64_t taken = atomic_load_explicit(&account->taken[stripe], memory_order_relaxed);
+    /* Acquire pairs with the release below, of a drainer that took over: what it saw pushed we see too. */
+    uint64_t taken = atomic_load_explicit(&account->taken[stripe], memory_order_acquire);
     /* Pairs with the release in write_record. */
     uint64_t pushed = atomic_load_explicit(&account->stripe[stripe].pushed, memory_order_acquire);
     uint64_t count = pushed - taken;
-    if (count > TDI_LAYOUT_OBSERVATIONS) { /* scribbled on: begin anew */
-        atomic_store_explicit(&account->taken[stripe], pushed, memory_order_relaxed);
+    if (count > TDI_LAYOUT_OBSERVATIONS) { /* scribbled on: begin anew, unless another drainer took over */
+        atomic_compare_exchange_strong_explicit(&account->taken[stripe], &taken, pushed, memory_order_relaxed,
+                                                memory_order_relaxed);
         return 0;
     }
     count = count < most ? count : most;

@@ -30,6 +30,16 @@ static inline uint32_t tdi_ring_every(const struct tdi_layout_stripe *stripe)
     return atomic_load_explicit(&stripe->every, memory_order_relaxed);
 }
 
+/* Whether a record would find no room now. By the stripe's thread: there may be room a moment later. */
+static inline bool tdi_ring_is_full(const struct tdi_layout_account *account,
+                                    const struct tdi_layout_stripe *stripe)
+{
+    /* Relaxed: who finds room looks again before it writes. */
+    uint64_t pushed = atomic_load_explicit(&stripe->pushed, memory_order_relaxed);
+    uint64_t taken = atomic_load_explicit(&account->taken[stripe - account->stripe], memory_order_relaxed);
+    return pushed - taken >= TDI_LAYOUT_OBSERVATIONS;
+}
+
 /*
  * Puts a record in, or counts it as dropped. By the stripe's thread, which is not in the middle of another
  * push (its signal handlers see to that: `busy` is theirs, set meanwhile); the last stripe's by anybody.

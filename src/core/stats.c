@@ -25,6 +25,8 @@ uint64_t tdi_stats_wait_from_ns(uint32_t class)
 {
     if (class == 0)
         return 0;
+    if (class >= TDI_LAYOUT_WAITS)
+        return UINT64_MAX;
     uint32_t octave = (class - 1) / CLASSES_PER_OCTAVE;
     uint64_t quarter = CLASSES_PER_OCTAVE + (class - 1) % CLASSES_PER_OCTAVE;
     return (quarter << octave) * (NS_PER_US / CLASSES_PER_OCTAVE);
@@ -37,7 +39,9 @@ uint64_t tdi_stats_wait_quantile_ns(const uint64_t waits[TDI_LAYOUT_WAITS], doub
         all += waits[i];
     if (all == 0)
         return 0;
-    uint64_t rank = (uint64_t)(share * (double)all);
+    double exact = share * (double)all;
+    uint64_t rank = exact < (double)all ? (uint64_t)exact : all;
+    rank -= rank > 0 && (double)rank >= exact; /* so many waits, the first of which is number 0 */
     rank = rank < all ? rank : all - 1;
     uint32_t class = 0;
     while (class < TDI_LAYOUT_WAITS - 1 && (seen += waits[class]) <= rank)
@@ -101,6 +105,9 @@ void tdi_stats_begin(struct tdi_layout_account *account, uint64_t owner)
 {
     struct tdi_stats stats;
     memset(&stats, 0, sizeof stats);
+    /* Nobody's until it is written. The fence pairs with the one in tdi_stats_read_owner. */
+    atomic_store_explicit(&account->base_owner, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
     tdi_stats_add_place(account, &stats);
     for (uint32_t kind = 0; kind < TDI_KINDS; kind++)
         for (uint32_t i = 0; i < TDI_COUNTS; i++)

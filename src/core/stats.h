@@ -61,7 +61,7 @@ void tdi_stats_note_wait(struct tdi_layout_account *account, uint64_t waited_ns)
  * above an hour or so. A class ends where the next one begins.
  */
 uint32_t tdi_stats_wait_class(uint64_t waited_ns);
-uint64_t tdi_stats_wait_from_ns(uint32_t class);
+uint64_t tdi_stats_wait_from_ns(uint32_t class); /* UINT64_MAX behind the last */
 
 /* The time below which that share (0 .. 1) of the waits were over, to the end of its class; 0 if there were none. */
 uint64_t tdi_stats_wait_quantile_ns(const uint64_t waits[TDI_LAYOUT_WAITS], double share);

@@ -60,7 +60,9 @@ TDI_INLINE int tdi_usual_take(struct tdi_layout *file, uint64_t now_us, uint32_t
     if (seen.tokens < n)
         return tdi_likely(tdi_word_load(file) == seen.bits) ? -EAGAIN : TDI_USUAL_LOST;
     uint64_t left = tdi_word_pack(now_us, 0, seen.tokens - n);
-    return tdi_likely(tdi_word_swap(file, &seen.bits, left)) ? 0 : TDI_USUAL_LOST;
+    /* A copy: with its address taken `seen` would lie in memory, and the swap waits for stores. */
+    uint64_t expected = seen.bits;
+    return tdi_likely(tdi_word_swap(file, &expected, left)) ? 0 : TDI_USUAL_LOST;
 }
 
 #endif

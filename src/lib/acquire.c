@@ -134,12 +134,41 @@ static __attribute__((noinline)) int try_leased(struct tundish *bucket, uint32_t
                                                 struct tdi_layout_stripe *stripe,
                                                 struct tdi_handle_thread *thread, uint64_t key)
 {
-    const struct tdi_post_note note = {stripe, thread, key};
+    const struct tdi_post_note note = {.stripe = stripe, .thread = thread, .key = key};
     if (tdi_likely(tdi_lease_spend(bucket->here, &note, n)))
         return count_grant(bucket, note.stripe, n, TDI_KIND_TRY);
     return try_and_count(bucket, n, -EBUSY);
 }
 
+/* The usual case of an instance whose operations are recorded. Nor is this. */
+static __attribute__((noinline)) int try_recorded(struct tundish *bucket, uint32_t n,
+                                                  struct tdi_layout_stripe *stripe,
+                                                  struct tdi_handle_thread *thread)
+{
+    uint64_t now_ns, now_us = 0;
+    int error = -EBUSY;
+    if (tdi_likely(tdi_clock_try_now(&now_ns))) {
+        now_us = tdi_handle_us(bucket, now_ns);
+        error = tdi_usual_take(bucket->file, now_us, n);
+    }
+    if (tdi_unlikely(error != 0 && error != -EAGAIN))
+        return try_and_count(bucket, n, error);
+    if (error == 0) {
+        tdi_stats_grant(stripe, TDI_KIND_TRY, n);
+        tdi_probe_grant(bucket, n, TDI_KIND_TRY);
+    } else {
+        tdi_stats_count(stripe, TDI_KIND_TRY, TDI_COUNT_REFUSED);
+        tdi_probe_refusal(bucket, n, TDI_KIND_TRY);
+    }
+    if (tdi_post_is_due(stripe, thread))
+        tdi_post_record_own(bucket, stripe, TDI_KIND_TRY, n, error, now_us);
+    return error;
+}
+
+/*
+ * Whether somebody records is asked first: a load behind the swap would wait for it, which can be measured. Who
+ * begins or ends to record meanwhile misses one operation, or gets one more.
+ */
 int tundish_try_acquire(struct tundish *bucket, uint32_t n)
 {
     struct tdi_post_note note = tdi_post_noted(bucket);
@@ -147,15 +176,19 @@ int tundish_try_acquire(struct tundish *bucket, uint32_t n)
         return 0;
     if (tdi_unlikely(!tdi_post_is_direct(bucket->here, &note)))
         return try_leased(bucket, n, note.stripe, note.thread, note.key);
+    if (tdi_unlikely(tdi_ring_every(note.stripe) != 0))
+        return try_recorded(bucket, n, note.stripe, note.thread);
     int error = try_directly(bucket, n);
-    if (tdi_likely(error == 0))
-        return count_grant(bucket, note.stripe, n, TDI_KIND_TRY);
+    if (tdi_likely(error == 0)) {
+        tdi_stats_grant(note.stripe, TDI_KIND_TRY, n);
+        tdi_probe_grant(bucket, n, TDI_KIND_TRY);
+        return 0;
+    }
     if (tdi_unlikely(error != -EAGAIN))
         return try_and_count(bucket, n, error);
     tdi_stats_count(note.stripe, TDI_KIND_TRY, TDI_COUNT_REFUSED);
     tdi_probe_refusal(bucket, n, TDI_KIND_TRY);
-    return tdi_likely(tdi_ring_every(note.stripe) == 0) ? error
-                                                        : tdi_post_record(bucket, TDI_KIND_TRY, n, error);
+    return error;
 }
 
 void tdi_acquire_return(struct tundish *bucket, uint32_t n)

@@ -135,6 +135,8 @@ static int try_rest(struct tdi_all *all, size_t held, uint64_t deadline_ns)
     int error = check_demands(all->demands, all->count, &short_of);
     if (!error)
         error = try_others(all->demands, all->count, held, &short_of);
+    if (error)
+        all->waits_for = short_of; /* or would, if there were time */
     if (error && held < all->count)
         tdi_acquire_return(all->demands[held].bucket, (uint32_t)demanded(all->demands, all->count, held));
     if (error == -EAGAIN && tdi_clock_now_ns() >= deadline_ns)
@@ -147,7 +149,8 @@ static int try_rest(struct tdi_all *all, size_t held, uint64_t deadline_ns)
 /* It is over. */
 static int finish(struct tdi_all *all, int error)
 {
-    count_all(all->demands, all->count, error, all->began_ns ? all->waits_for : all->count, all->began_ns);
+    bool waited = all->began_ns != 0;
+    count_all(all->demands, all->count, error, error || waited ? all->waits_for : all->count, all->began_ns);
     return error;
 }
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/bucket.h"
 #include "core/config.h"
 #include "core/lease.h"
 #include "lib/post.h"
@@ -64,15 +65,19 @@ static bool is_same_process(const struct tdi_identity *a, const struct tdi_ident
  * What this process was before it executed the present program has left its entries; the launcher does on purpose,
  * so that the bucket is never without one.
  */
-static void clear_former_programs(struct tdi_layout *file, const struct tdi_identity *self)
+static void clear_former_programs(struct tundish *bucket, const struct tdi_identity *self)
 {
+    struct tdi_layout *file = bucket->file;
     struct tdi_identity who;
     struct tdi_instance instance;
     for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
         if (tdi_instance_get(file, i, &instance, &who) && is_same_process(&who, self) &&
             who.start_time != 0 && who.program[0] != '\0' &&
-            strncmp(who.program, self->program, sizeof who.program) != 0)
+            strncmp(who.program, self->program, sizeof who.program) != 0) {
+            if (tdi_lease_is_lessee(file, i))
+                tdi_bucket_count(file, tdi_handle_now_us(bucket));
             tdi_instance_leave(file, &instance);
+        }
 }
 
 void tdi_handle_enter_now(struct tundish *bucket)
@@ -96,7 +101,7 @@ void tdi_handle_enter_now(struct tundish *bucket)
         tdi_instance_count_unlisted(file);
     else
         tdi_handle_list(bucket, &instance, &self);
-    clear_former_programs(file, &self);
+    clear_former_programs(bucket, &self);
     tdi_post_open(bucket, error ? NULL : &instance);
 }
 

@@ -109,6 +109,13 @@ static bool take_back(struct tundish *bucket, struct tdi_layout_account *account
     return true;
 }
 
+/* All tokens are back, or spent. */
+static void end_being_lessee(struct tundish *bucket)
+{
+    tdi_bucket_count(bucket->file, tdi_handle_now_us(bucket));
+    tdi_lease_release(bucket->file, &bucket->here->instance);
+}
+
 static void set_closed(struct tundish *bucket, uint32_t stripe, bool closed)
 {
     /* Release: whoever finds it open finds the lease as it was left. */
@@ -146,8 +153,8 @@ static int end_leasing(struct tundish *bucket, struct tdi_layout_account *accoun
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
         if (!take_back(bucket, account, i))
             error = -EAGAIN;
-    if (!error)
-        tdi_lease_release(bucket->file, &bucket->here->instance);
+    if (!error && tdi_lease_is_out(bucket))
+        end_being_lessee(bucket);
     return error;
 }
 
@@ -202,7 +209,7 @@ static void take_back_idle(struct tundish *bucket, struct tdi_layout_account *ac
         if (idle >> i & 1)
             all &= take_back(bucket, account, i);
     if (all)
-        tdi_lease_release(bucket->file, &bucket->here->instance);
+        end_being_lessee(bucket);
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
         if (idle >> i & 1)
             set_closed(bucket, i, false);

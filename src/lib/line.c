@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "core/bucket.h"
+#include "core/lease.h"
 #include "lib/acquire.h"
 #include "lib/cancel.h"
 #include "lib/repair.h"
@@ -123,6 +124,16 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* What they have held back may be what is missing here. Whoever sleeps looks again once a second. */
+static void forget_dead_lessees(struct tundish *bucket)
+{
+    struct tdi_identity self;
+    if (tdi_likely(!tdi_lease_any(bucket->file)))
+        return;
+    tdi_handle_identify(bucket, &self);
+    tdi_repair_lessees(bucket, &self);
+}
+
 int tdi_line_poll(struct tdi_line *line, uint64_t deadline_ns)
 {
     enum tdi_queue_result result = step(line, deadline_ns);
@@ -130,6 +141,7 @@ int tdi_line_poll(struct tdi_line *line, uint64_t deadline_ns)
         return 0;
     if (result == TDI_QUEUE_TIMED_OUT)
         return -ETIMEDOUT;
+    forget_dead_lessees(line->bucket);
     uint64_t now_ns = tdi_clock_now_ns();
     uint64_t most_ns = now_ns + NS_PER_DOOR;
     line->wake_ns = deadline_ns;

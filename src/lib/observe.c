@@ -53,8 +53,7 @@ bool tdi_observe_instance(const struct tundish *bucket, uint32_t index, struct t
 
 bool tdi_observe_owner(const struct tundish *bucket, uint32_t index, struct tdi_identity *out)
 {
-    struct tdi_instance instance;
-    return tdi_instance_get(bucket->file, index, &instance, out);
+    return index < TDI_LAYOUT_INSTANCES && tdi_instance_get_last(bucket->file, index, out);
 }
 
 void tdi_observe_total(const struct tundish *bucket, struct tdi_stats *out)
@@ -95,15 +94,24 @@ void tdi_drainer_init(struct tdi_drainer *drainer)
     drainer->word = (uint64_t)drainer->self.pid << 32 | (uint32_t)drainer->self.start_time;
 }
 
-/* Whether the drainer whose word that is may still be at it. One of another pid namespace is told by its silence. */
-static bool may_drain(const struct tdi_drainer *asker, const struct tundish *bucket, uint64_t word,
-                      uint64_t seen_us)
+static bool is_silent(const struct tundish *bucket, uint64_t seen_us)
 {
-    struct tdi_identity who = asker->self;
+    return us_ago(bucket, seen_us) * TDI_NS_PER_US > TDI_DRAINER_SILENT_NS;
+}
+
+/*
+ * Whether the drainer whose word that is, is certainly gone. Where it lives is not written; an instance's own
+ * sidecar is in the instance's pid namespace, and if that is not ours, its number says nothing to us: then only
+ * its silence tells.
+ */
+static bool is_drainer_gone(const struct tdi_drainer *asker, const struct tundish *bucket, uint32_t index,
+                            uint64_t word, uint64_t seen_us)
+{
+    struct tdi_identity who = asker->self, owner;
+    bool is_near = !tdi_observe_owner(bucket, index, &owner) || owner.pid_namespace == who.pid_namespace;
     who.pid = (uint32_t)(word >> 32);
     who.start_time = (who.start_time & ~(uint64_t)UINT32_MAX) | (uint32_t)word;
-    bool silent = us_ago(bucket, seen_us) * TDI_NS_PER_US > TDI_DRAINER_SILENT_NS;
-    return !silent && tdi_proc_may_live(&who, &asker->self);
+    return (is_near || is_silent(bucket, seen_us)) && !tdi_proc_may_live(&who, &asker->self);
 }
 
 static int give_rings_memory(struct tundish *bucket, uint32_t index)
@@ -125,7 +133,8 @@ int tdi_drainer_attend(const struct tdi_drainer *drainer, struct tundish *bucket
     struct tdi_layout_account *account = &bucket->file->account[index];
     uint64_t present = tdi_ring_drainer(account, &seen_us);
     if (present != drainer->word) {
-        if (present != 0 && may_drain(drainer, bucket, present, seen_us))
+        if (present != 0 && !is_silent(bucket, seen_us) &&
+            !is_drainer_gone(drainer, bucket, index, present, seen_us))
             return -EBUSY;
         if (!tdi_ring_claim(account, present, drainer->word, tdi_handle_now_us(bucket)))
             return -EBUSY;
@@ -142,6 +151,18 @@ size_t tdi_drainer_drain(const struct tdi_drainer *drainer, struct tundish *buck
     if (!account_of(bucket, index) || !tdi_instance_has(bucket->file, index, TDI_MEMORY_RINGS))
         return 0;
     return tdi_ring_drain(bucket->file, index, drainer->word, tdi_handle_now_us(bucket), out, most);
+}
+
+void tdi_drainer_relieve(const struct tdi_drainer *drainer, struct tundish *bucket, uint32_t index)
+{
+    uint64_t seen_us;
+    if (!account_of(bucket, index))
+        return;
+    struct tdi_layout_account *account = &bucket->file->account[index];
+    uint64_t present = tdi_ring_drainer(account, &seen_us);
+    if (present != 0 && is_drainer_gone(drainer, bucket, index, present, seen_us) &&
+        tdi_ring_claim(account, present, drainer->word, tdi_handle_now_us(bucket)))
+        tdi_ring_leave(account, drainer->word);
 }
 
 void tdi_drainer_leave(const struct tdi_drainer *drainer, struct tundish *bucket, uint32_t index)

@@ -39,7 +39,7 @@ struct tdi_observe_instance {
 /* The handle in place `index` (< TDI_LAYOUT_INSTANCES); false if there is none. */
 bool tdi_observe_instance(const struct tundish *bucket, uint32_t index, struct tdi_observe_instance *out);
 
-/* Whose place it is, without asking whether it lives; false if nobody's. */
+/* Whose place it is, or was last: records of who is gone by now may be there. False if that is not known. */
 bool tdi_observe_owner(const struct tundish *bucket, uint32_t index, struct tdi_identity *out);
 
 /* All that was ever counted in the file, by whomever. */
@@ -78,6 +78,9 @@ int tdi_drainer_attend(const struct tdi_drainer *drainer, struct tundish *bucket
 /* Takes up to `most` records out of an instance it attends. */
 size_t tdi_drainer_drain(const struct tdi_drainer *drainer, struct tundish *bucket, uint32_t index,
                          struct tdi_observation *out, size_t most);
+
+/* Nothing is recorded any more where a drainer that is certainly gone has left it on: nobody reads that. */
+void tdi_drainer_relieve(const struct tdi_drainer *drainer, struct tundish *bucket, uint32_t index);
 
 /* Nothing is recorded any more. */
 void tdi_drainer_leave(const struct tdi_drainer *drainer, struct tundish *bucket, uint32_t index);

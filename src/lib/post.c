@@ -11,10 +11,9 @@
 
 #define PATIENCE 1000 /* looks at a key that another thread is about to write */
 
-#define NONE UINT64_MAX /* the key of a note that says nothing */
 #define BLANK                                                                                                \
     {                                                                                                        \
-        NULL, NULL, NONE                                                                                     \
+        NULL, NULL, TDI_POST_NONE, 0                                                                         \
     }
 
 static _Thread_local struct tdi_post_note notes[TDI_POST_NOTES]
@@ -138,19 +137,24 @@ static struct tdi_post post_at(struct tdi_layout_account *account, uint32_t inde
 }
 
 /*
- * A signal handler that writes the same note, for another handle, in the midst of this: the key is withdrawn
- * first, and written only if the stripe still is what it belongs to.
+ * A signal handler in the midst of this finds no key, and does without a note. The key is withdrawn first and written
+ * last.
  */
 static void write_note(const struct tundish *bucket, uint64_t key, const struct tdi_post *post)
 {
     struct tdi_post_note *note = (struct tdi_post_note *)(void *)(tdi_atom_thread() + bucket->post);
-    note->key = NONE;
+    if (note->writing)
+        return;
+    note->writing = 1;
+    atomic_signal_fence(memory_order_seq_cst);
+    note->key = TDI_POST_NONE;
     atomic_signal_fence(memory_order_seq_cst);
     note->stripe = post->stripe;
     note->thread = &bucket->here->thread[post->index];
     atomic_signal_fence(memory_order_seq_cst);
-    if (note->stripe == post->stripe)
-        note->key = key;
+    note->key = key;
+    atomic_signal_fence(memory_order_seq_cst);
+    note->writing = 0;
 }
 
 static struct tdi_post find(struct tundish *bucket)
@@ -200,10 +204,7 @@ static void record(struct tundish *bucket, const struct tdi_post *post, enum tdi
                    uint32_t tokens, int error, uint64_t began_ns)
 {
     struct tdi_handle_thread *thread = &bucket->here->thread[post->index];
-    uint32_t skipped = atomic_load_explicit(&thread->skipped, memory_order_relaxed) + 1;
-    bool wanted = skipped >= tdi_ring_every(post->stripe);
-    atomic_store_explicit(&thread->skipped, wanted ? 0 : skipped, memory_order_relaxed);
-    if (!wanted || post->account == &bucket->here->own)
+    if (!tdi_post_is_due(post->stripe, thread) || post->account == &bucket->here->own)
         return;
     uint64_t now_ns = tdi_clock_now_ns();
     struct tdi_observation observation = {
@@ -224,6 +225,29 @@ int tdi_post_record(struct tundish *bucket, enum tdi_layout_kind kind, uint32_t 
     struct tdi_post post = tdi_post_here(bucket);
     record(bucket, &post, kind, tokens, error, 0);
     return error;
+}
+
+void tdi_post_record_own(struct tundish *bucket, struct tdi_layout_stripe *stripe, enum tdi_layout_kind kind,
+                         uint32_t tokens, int error, uint64_t at_us)
+{
+    struct tdi_layout_account *account = atomic_load_explicit(&bucket->here->account, memory_order_relaxed);
+    if (account == &bucket->here->own)
+        return;
+    if (tdi_ring_is_full(account, stripe)) {
+        tdi_stats_sum(stripe, TDI_SUM_DROPPED, 1);
+        return;
+    }
+    uint32_t index = (uint32_t)(stripe - account->stripe);
+    struct tdi_handle_thread *thread = &bucket->here->thread[index];
+    struct tdi_observation observation = {
+        .at_us = at_us,
+        .tokens = tokens,
+        .thread = atomic_load_explicit(&thread->id, memory_order_relaxed),
+        .process = bucket->here->self.pid,
+        .kind = (uint16_t)kind,
+        .error = (uint16_t)-error,
+    };
+    tdi_ring_push(bucket->file, bucket->here->instance.index, index, &thread->pushing, &observation);
 }
 
 static enum tdi_layout_count count_of(int error)

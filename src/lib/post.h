@@ -15,12 +15,14 @@
 
 #define TDI_POST_NOTES 8 /* more handles than this share notes, and look for their stripes more often */
 
+#define TDI_POST_NONE UINT64_MAX            /* the key of a note that says nothing */
 #define TDI_POST_SHARES (UINT64_C(1) << 63) /* in the key of a note: the stripe is the last one */
 
 struct tdi_post_note {
     struct tdi_layout_stripe *stripe;
     struct tdi_handle_thread *thread;
-    uint64_t key; /* after the others in writing, and in reading: see tdi_post_look */
+    uint64_t key;
+    uint64_t writing; /* the thread is at it: a signal handler leaves it alone */
 };
 
 struct tdi_post {
@@ -40,19 +42,24 @@ void tdi_post_close(struct tundish *bucket);
 void tdi_post_set_leasing(struct tundish *bucket, bool leasing);
 
 /*
- * The thread's note on the handle, as it is. The key is read last: a signal handler that writes the note in between
- * leaves another key, or the same stripe.
+ * The thread's note on the handle, as it is. The key is read first and last: a signal handler that writes the note in
+ * between, from or to that of another handle which shares it, is noticed.
  */
 TDI_INLINE struct tdi_post_note tdi_post_noted(const struct tundish *bucket)
 {
     uint64_t distance = bucket->post;
-    uint64_t stripe, thread, key;
+    uint64_t before, stripe, thread, key;
+    tdi_atom_own_word(&before, distance, offsetof(struct tdi_post_note, key));
+    atomic_signal_fence(memory_order_seq_cst);
     tdi_atom_own_word(&stripe, distance, offsetof(struct tdi_post_note, stripe));
     tdi_atom_own_word(&thread, distance, offsetof(struct tdi_post_note, thread));
     atomic_signal_fence(memory_order_seq_cst);
     tdi_atom_own_word(&key, distance, offsetof(struct tdi_post_note, key));
-    return (struct tdi_post_note){(struct tdi_layout_stripe *)(uintptr_t)stripe,
-                                  (struct tdi_handle_thread *)(uintptr_t)thread, key};
+    return (struct tdi_post_note){
+        .stripe = (struct tdi_layout_stripe *)(uintptr_t)stripe,
+        .thread = (struct tdi_handle_thread *)(uintptr_t)thread,
+        .key = before == key ? key : TDI_POST_NONE,
+    };
 }
 
 /*
@@ -78,6 +85,19 @@ void tdi_post_sum(const struct tdi_post *post, enum tdi_layout_sum sum, uint64_t
 
 /* Records one operation that did not wait, if it is its turn; returns `error`. */
 int tdi_post_record(struct tundish *bucket, enum tdi_layout_kind kind, uint32_t tokens, int error);
+
+/* Whether this operation is one to be recorded. By the stripe's thread, where something is recorded. */
+TDI_INLINE bool tdi_post_is_due(const struct tdi_layout_stripe *stripe, struct tdi_handle_thread *thread)
+{
+    uint32_t skipped = atomic_load_explicit(&thread->skipped, memory_order_relaxed) + 1;
+    bool due = skipped >= tdi_ring_every(stripe);
+    atomic_store_explicit(&thread->skipped, due ? 0 : skipped, memory_order_relaxed);
+    return due;
+}
+
+/* Records an operation that is due and was over at that time, in the calling thread's own stripe. */
+void tdi_post_record_own(struct tundish *bucket, struct tdi_layout_stripe *stripe, enum tdi_layout_kind kind,
+                         uint32_t tokens, int error, uint64_t at_us);
 
 /* An operation is over: 0 granted, -EAGAIN or -E2BIG refused, else given up. Counts and records. */
 void tdi_post_count(struct tundish *bucket, enum tdi_layout_kind kind, uint32_t n, int error,

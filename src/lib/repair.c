@@ -2,6 +2,7 @@
 /* See repair.h. */
 #include "lib/repair.h"
 
+#include "core/bucket.h"
 #include "core/instance.h"
 #include "core/lease.h"
 #include "plat/futex.h"
@@ -99,6 +100,8 @@ static void bury(struct tundish *bucket, uint32_t index, const struct tdi_identi
     if (!tdi_instance_get(bucket->file, index, &instance, &who) || tdi_proc_may_live(&who, self))
         return;
     evict_owner(bucket, (uint32_t)instance.owner, ring); /* while it is still known that it is gone */
+    if (tdi_lease_is_lessee(bucket->file, index))
+        tdi_bucket_count(bucket->file, tdi_handle_now_us(bucket));
     tdi_instance_leave(bucket->file, &instance);
 }
 

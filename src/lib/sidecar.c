@@ -199,9 +199,10 @@ int tdi_sidecar_decide(const struct tundish_sidecar_stats *stats, struct tdi_sid
     bool wanted = fast && plenty && crowd;
     mood->crowded = wanted ? mood->crowded + 1 : 0;
     mood->calm = wanted ? 0 : mood->calm + 1;
+    mood->calm_ns = wanted ? 0 : mood->calm_ns + stats->span_ns;
     if (!leased && mood->crowded >= TDI_SIDECAR_IN_A_ROW)
         return TUNDISH_LEASED;
-    if (leased && mood->calm >= TDI_SIDECAR_IN_A_ROW)
+    if (leased && mood->calm >= TDI_SIDECAR_IN_A_ROW && mood->calm_ns >= TDI_SIDECAR_CALM_NS)
         return TUNDISH_DIRECT;
     return -1;
 }

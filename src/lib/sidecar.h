@@ -8,18 +8,22 @@
 
 /* What the default policy remembers of an instance. */
 struct tdi_sidecar_mood {
-    uint32_t calm;    /* scans in a row that spoke against leases */
-    uint32_t crowded; /* and for them */
+    uint32_t crowded; /* scans in a row that spoke for leases */
+    uint32_t calm;    /* and against them ... */
+    uint64_t calm_ns; /* ... for so long */
 };
 
 /*
  * The default policy: the strategy, or -1 to leave it. Leases where others win the word in more than one of
  * TDI_SIDECAR_CONTENDED operations at a high rate and few are refused; back when the rate is low, few threads
- * are at it, or many are refused. Each has to be so in several scans in a row.
+ * are at it, or many are refused. Each has to be so in several scans in a row; and since those are short while
+ * there are leases, so that a thread that does not get a processor may do nothing in some of them, the way back
+ * takes TDI_SIDECAR_CALM_NS too.
  */
 #define TDI_SIDECAR_CONTENDED 200
 #define TDI_SIDECAR_BUSY_PER_S 1000000 /* below so many operations a second contention costs nobody much */
 #define TDI_SIDECAR_IN_A_ROW 3
+#define TDI_SIDECAR_CALM_NS UINT64_C(500000000)
 int tdi_sidecar_decide(const struct tundish_sidecar_stats *stats, struct tdi_sidecar_mood *mood);
 
 #endif

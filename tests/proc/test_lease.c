@@ -21,8 +21,7 @@
 #define INITIAL 1900000000
 #define CAPACITY 1000000 /* leases of TDI_LEASE_MAX each */
 #define THREADS_MOST 16
-#define BACK_NS                                                                                              \
-    (500 * KIT_MILLISECOND) /* leases that lie idle are back: 10 ms and a look, on a loaded machine */
+#define BACK_NS (200 * KIT_MILLISECOND) /* 10 ms and a look, on a loaded machine */
 
 #ifndef SIGEV_THREAD_ID
 #define SIGEV_THREAD_ID 4
@@ -437,6 +436,15 @@ START_TEST(what_was_held_back_is_not_due_once_the_lease_is_spent)
 }
 END_TEST
 
+/* Soon: what is taken every other moment is not idle, and would last longer. */
+static void expect_leases(struct tundish *bucket, uint32_t most)
+{
+    uint64_t end_ns = kit_now_ns() + BACK_NS;
+    while (tdi_lease_tokens(bucket) > most && kit_now_ns() < end_ns)
+        kit_sleep_ns(KIT_MILLISECOND);
+    ck_assert_uint_le(tdi_lease_tokens(bucket), most);
+}
+
 START_TEST(a_smaller_capacity_means_smaller_leases)
 {
     struct tundish_options options = proc_still_options(CAPACITY, CAPACITY);
@@ -449,11 +457,9 @@ START_TEST(a_smaller_capacity_means_smaller_leases)
     start(stage, threads, 2, take_singly);
     take_lease(stage->bucket);
     ck_assert_int_eq(tundish_configure(stage->bucket, &smaller), 0);
-    kit_sleep_ns(BACK_NS);
-    ck_assert_uint_le(tdi_lease_tokens(stage->bucket), 20000 / TDI_LEASE_PART);
+    expect_leases(stage->bucket, tdi_lease_share(20000));
     ck_assert_int_eq(tundish_configure(stage->bucket, &small), 0);
-    kit_sleep_ns(BACK_NS);
-    ck_assert_uint_eq(tdi_lease_tokens(stage->bucket), 0);
+    expect_leases(stage->bucket, 0);
     join(threads, 2);
     tundish_close(stage->bucket);
 }
@@ -578,9 +584,8 @@ static int have_no_lease(unsigned index, void *shared)
     struct stage *stage = shared;
     (void)index;
     kit_expect(tdi_lease_tokens(stage->bucket) == 0, "a lease in the child");
-    uint32_t before = tundish_available(stage->bucket);
     take(stage->bucket, 3);
-    kit_expect(tundish_available(stage->bucket) == before - 3, "not from the bucket");
+    kit_expect(tdi_lease_tokens(stage->bucket) == 0, "a lease in the child");
     tundish_close(stage->bucket);
     return 0;
 }
@@ -591,10 +596,12 @@ START_TEST(a_child_has_no_lease_and_the_parent_keeps_its_own)
     struct stage *stage = new_stage(proc_create_private(&options));
     lease(stage->bucket);
     take_lease(stage->bucket);
-    kit_collect(kit_spawn(2, have_no_lease, stage), 30 * KIT_SECOND);
+    uint32_t out = tdi_lease_tokens(stage->bucket);
+    kit_collect(kit_spawn(1, have_no_lease, stage), 30 * KIT_SECOND);
+    ck_assert_uint_gt(out, 0);
     uint64_t taken = stats_of(stage->bucket).tokens;
     unregister(stage->bucket);
-    ck_assert_uint_eq(tundish_available(stage->bucket), CAPACITY - taken - 6);
+    ck_assert_uint_eq(tundish_available(stage->bucket), CAPACITY - taken - 3);
     tundish_close(stage->bucket);
 }
 END_TEST
@@ -656,9 +663,28 @@ END_TEST
 
 /* ---- those in line ---- */
 
+START_TEST(who_waits_for_everything_clears_a_killed_lessee)
+{
+    struct tundish_options options = proc_options(CAPACITY, 2000000, 1000000);
+    options.flags = TUNDISH_STRICT;
+    struct stage *stage = new_stage(proc_create("ending", &options));
+    kit_barrier_init(&stage->barrier, 2);
+    struct kit_children *child = kit_spawn(1, lease_until_killed, stage);
+    kit_barrier_wait(&stage->barrier);
+    kit_sleep_ns(5 * KIT_MILLISECOND);
+    kit_child_kill(child, 0);
+    kit_collect(child, 30 * KIT_SECOND);
+    int error = tundish_acquire_for(stage->bucket, CAPACITY, 10 * KIT_SECOND);
+    kit_expect(error == 0, "%s", tundish_strerror(error));
+    tundish_close(stage->bucket);
+    ck_assert_int_eq(tundish_unlink("ending"), 0);
+}
+END_TEST
+
 START_TEST(who_waits_for_everything_gets_it)
 {
-    struct tundish_options options = proc_options(CAPACITY, _i == 0 ? 100000000 : 10000000, 1000000);
+    struct tundish_options options = proc_options(CAPACITY, _i == 0 ? 100000000 : 2000000, 1000000);
+    options.flags = _i == 0 ? 0 : TUNDISH_STRICT; /* nothing above what is held back */
     struct stage *stage = new_stage(proc_create_private(&options));
     struct thread threads[2];
     lease(stage->bucket);
@@ -669,61 +695,6 @@ START_TEST(who_waits_for_everything_gets_it)
         kit_expect(error == 0, "%s", tundish_strerror(error));
     }
     ck_assert_uint_eq(stats_of(stage->bucket).strategy, TUNDISH_LEASED);
-    join(threads, 2);
-    tundish_close(stage->bucket);
-}
-END_TEST
-
-/* ---- the default policy at work ---- */
-
-static uint64_t await_strategy(struct tundish *bucket, uint32_t strategy, uint64_t within_ns)
-{
-    uint64_t began_ns = kit_now_ns();
-    while (stats_of(bucket).strategy != strategy && kit_now_ns() - began_ns < within_ns)
-        kit_sleep_ns(5 * KIT_MILLISECOND);
-    return kit_now_ns() - began_ns;
-}
-
-static bool has_two_processors(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) >= 2;
-}
-
-static void *take_flat_out(void *argument)
-{
-    struct thread *thread = argument;
-    struct stage *stage = thread->stage;
-    while (!atomic_load(&stage->over)) {
-        for (unsigned i = 0; i < 1000; i++)
-            (void)tundish_try_acquire(stage->bucket, 1);
-        while (atomic_load(&stage->rests) && !atomic_load(&stage->over))
-            kit_sleep_ns(KIT_MILLISECOND);
-    }
-    return NULL;
-}
-
-START_TEST(a_crowd_gets_leases_by_itself_and_loses_them)
-{
-    struct tundish_options options = proc_options(CAPACITY, 1000000000, 1000000);
-    struct tundish_options dry = proc_options(CAPACITY, 1, 1000000);
-    struct stage *stage = new_stage(proc_create_private(&options));
-    struct thread threads[2];
-    ck_assert_int_eq(tundish_sidecar_register(stage->bucket, NULL), 0);
-    start(stage, threads, 2, take_flat_out);
-    uint64_t took_ns = await_strategy(stage->bucket, TUNDISH_LEASED, 20 * KIT_SECOND);
-    kit_expect(took_ns < 10 * KIT_SECOND, "no leases after %llu ms", (unsigned long long)took_ns / 1000000);
-    uint64_t before = stats_of(stage->bucket).switches;
-    kit_sleep_ns(3 * KIT_SECOND);
-    uint64_t switches = stats_of(stage->bucket).switches - before;
-    kit_expect(switches <= 2, "%llu switches", (unsigned long long)switches);
-    await_strategy(stage->bucket, TUNDISH_LEASED, 20 * KIT_SECOND);
-    if (_i == 0)
-        atomic_store(&stage->rests, 1);
-    else
-        ck_assert_int_eq(tundish_configure(stage->bucket, &dry), 0);
-    took_ns = await_strategy(stage->bucket, TUNDISH_DIRECT, 20 * KIT_SECOND);
-    kit_expect(took_ns < 10 * KIT_SECOND, "leases after %llu ms", (unsigned long long)took_ns / 1000000);
     join(threads, 2);
     tundish_close(stage->bucket);
 }
@@ -758,16 +729,8 @@ static Suite *leases(void)
     tcase_add_test(back, a_child_has_no_lease_and_the_parent_keeps_its_own);
     tcase_add_test(back, a_process_that_ends_returns_its_leases);
     tcase_add_loop_test(back, whoever_opens_the_bucket_clears_a_killed_lessee, 0, 2);
+    tcase_add_test(line, who_waits_for_everything_clears_a_killed_lessee);
     return suite;
 }
 
-static Suite *crowds(void)
-{
-    Suite *suite = suite_create("crowds");
-    TCase *crowd = kit_case(suite, "crowd");
-    if (has_two_processors())
-        tcase_add_loop_test(crowd, a_crowd_gets_leases_by_itself_and_loses_them, 0, 2);
-    return suite;
-}
-
-KIT_MAIN(leases, crowds)
+KIT_MAIN(leases)

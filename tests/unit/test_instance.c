@@ -110,6 +110,31 @@ START_TEST(an_identity_that_another_owner_signed_is_not_taken_over)
 }
 END_TEST
 
+START_TEST(who_was_last_is_known_until_somebody_else_comes)
+{
+    struct tdi_layout *file = new_file();
+    struct tdi_identity who = identity(5, "former"), next = identity(6, "next"), read;
+    struct tdi_instance former, later;
+    ck_assert(!tdi_instance_get_last(file, 0, &read));
+    enter(file, &who, &former);
+    ck_assert(tdi_instance_get_last(file, former.index, &read));
+    ck_assert_str_eq(read.program, "former");
+    tdi_instance_leave(file, &former);
+    ck_assert(tdi_instance_get_last(file, former.index, &read));
+    ck_assert_uint_eq(read.pid, 5);
+    ck_assert_str_eq(read.program, "former");
+    /* The next one has claimed the entry and may be in the middle of writing who it is. */
+    atomic_store(&file->instance[former.index].owner, UINT64_C(6) << 32 | 99);
+    ck_assert(!tdi_instance_get_last(file, former.index, &read));
+    atomic_store(&file->instance[former.index].owner, 0);
+    enter(file, &next, &later);
+    ck_assert_uint_eq(later.index, former.index);
+    ck_assert(tdi_instance_get_last(file, former.index, &read));
+    ck_assert_uint_eq(read.pid, 6);
+    ck_assert_str_eq(read.program, "next");
+}
+END_TEST
+
 START_TEST(numbers_skip_0_where_they_begin_again)
 {
     struct tdi_layout *file = new_file();
@@ -154,6 +179,7 @@ static Suite *instance(void)
     tcase_add_test(table, a_full_table_refuses_and_a_freed_entry_is_used_again);
     tcase_add_test(table, leaving_twice_does_not_throw_out_the_next_one);
     tcase_add_test(table, an_identity_that_another_owner_signed_is_not_taken_over);
+    tcase_add_test(table, who_was_last_is_known_until_somebody_else_comes);
     tcase_add_test(table, numbers_skip_0_where_they_begin_again);
     tcase_add_test(table, a_program_name_without_an_end_is_cut);
     tcase_add_test(table, handles_without_an_entry_are_counted);

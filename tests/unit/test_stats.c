@@ -9,6 +9,7 @@
 
 #include "core/stats.h"
 #include "unit.h"
+#include "unit/step.h"
 
 #define HOUR_NS (3600 * UINT64_C(1000000000))
 
@@ -92,7 +93,7 @@ static uint64_t exact_quantile(const uint64_t *sorted, uint64_t count, uint64_t 
 
 static void expect_quantiles(const uint64_t *sorted, uint64_t count)
 {
-    static const struct share shares[] = {{0, 0},     {0.25, 250}, {0.5, 500},  {0.75, 750},
+    static const struct share shares[] = {{0, 0},     {0.25, 250}, {0.5, 500},   {0.75, 750},
                                           {0.9, 900}, {0.99, 990}, {0.999, 999}, {1, 1000}};
     uint64_t waits[TDI_LAYOUT_WAITS] = {0};
     for (uint64_t i = 0; i < count; i++)
@@ -243,13 +244,48 @@ START_TEST(a_readers_owner_never_loses_counts_to_the_next)
         }
         memset(&total, 0, sizeof total);
         tdi_stats_add_place(succession.account, &total);
-        unit_expect(tdi_stats_all(&total, TDI_COUNT_REFUSED) >= all, "%" PRIu64 " in all, less than before", all);
+        unit_expect(tdi_stats_all(&total, TDI_COUNT_REFUSED) >= all, "%" PRIu64 " in all, less than before",
+                    all);
         all = tdi_stats_all(&total, TDI_COUNT_REFUSED);
     }
     pthread_join(thread, NULL);
     memset(&total, 0, sizeof total);
     tdi_stats_add_place(succession.account, &total);
     ck_assert_uint_eq(tdi_stats_all(&total, TDI_COUNT_REFUSED), OWNERS * COUNTED);
+}
+END_TEST
+
+struct handover {
+    struct tdi_layout_account *account;
+    struct tdi_stats got;
+    bool known;
+};
+
+static void act_begin(void *context)
+{
+    tdi_stats_begin(((struct handover *)context)->account, 2);
+}
+
+static void intrude_read(void *context)
+{
+    struct handover *handover = context;
+    handover->known = tdi_stats_read_owner(handover->account, 1, &handover->got);
+}
+
+/* Coming now and then is enough: what it writes takes some hundred instructions. */
+START_TEST(at_any_moment_of_a_beginning_the_former_owner_has_all_its_counts_or_is_gone)
+{
+    struct handover handover = {.account = new_account()};
+    bool in_time = STEP_CAN;
+    for (unsigned long at = 1; in_time; at += 97) {
+        tdi_stats_begin(handover.account, 1);
+        for (int i = 0; i < COUNTED; i++)
+            tdi_stats_count(&handover.account->stripe[0], TDI_KIND_TRY, TDI_COUNT_REFUSED);
+        in_time = step_intrude(act_begin, intrude_read, &handover, at);
+        unit_expect(!in_time || !handover.known || tdi_stats_all(&handover.got, TDI_COUNT_REFUSED) == COUNTED,
+                    "after instruction %lu: %" PRIu64 " counted", at,
+                    tdi_stats_all(&handover.got, TDI_COUNT_REFUSED));
+    }
 }
 END_TEST
 
@@ -309,6 +345,7 @@ static Suite *stats(void)
     TCase *owners = unit_case(suite, "owners");
     tcase_add_test(owners, an_owner_has_what_was_counted_since_it_came_and_the_place_has_all);
     tcase_add_test(owners, a_stripes_operations_are_all_but_the_tokens);
+    tcase_add_test(owners, at_any_moment_of_a_beginning_the_former_owner_has_all_its_counts_or_is_gone);
     tcase_add_test(owners, a_readers_owner_never_loses_counts_to_the_next);
     TCase *hostile = unit_case(suite, "hostile");
     tcase_add_test(hostile, any_contents_do_no_harm);
