@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -19,6 +18,7 @@
 #include "sidecar/directory.h"
 #include "sidecar/drain.h"
 #include "sidecar/notify.h"
+#include "sidecar/output.h"
 #include "sidecar/textfile.h"
 
 #define TEXTFILE "tundish.prom"
@@ -29,6 +29,7 @@
 #define LOOK_NS CLI_NS_PER_S      /* at the directory, without being told, and at the dead */
 #define IDLE_NS (250 * NS_PER_MS) /* between scans that find nothing */
 #define BUSY_NS (5 * NS_PER_MS)   /* a ring of 128 is emptied before a thread fills it at 25,000/s */
+#define REST_NS (50 * NS_PER_MS)  /* after a change of the directory: names may come and go all the time */
 
 enum {
     OPTION_INTERVAL = CLI_OPTION_OWN,
@@ -58,9 +59,11 @@ struct work {
     const struct wish *wish;
     struct tdi_directory directory;
     struct tdi_drain drain;
+    struct tdi_output output;
     int signals;
     int failed_with;    /* what the last report failed with: said once, until it changes */
-    uint64_t look_ns;   /* when the directory is looked at at the latest, ... */
+    uint64_t rest_ns;   /* until when nobody listens to the directory */
+    uint64_t look_ns;   /* when it is looked at at the latest, ... */
     uint64_t report_ns; /* ... when the next report is due, ... */
     uint64_t scan_ns;   /* ... and the next scan */
     uint64_t pause_ns;  /* between scans */
@@ -75,39 +78,42 @@ static uint64_t now_ns(void)
 
 /* ---- what is written ---- */
 
-static void put_time(double at_s)
+static void put_time(FILE *file, double at_s)
 {
-    printf("{\"time\":%.6f", at_s);
+    fprintf(file, "{\"time\":%.6f", at_s);
 }
 
 static void print_record(const struct tdi_drain_record *record, void *context)
 {
     static const char *const kinds[TDI_KINDS] = {"try", "acquire", "all", "waiter"};
     const struct tdi_observation *seen = &record->observation;
+    struct tdi_output *output = context;
     char program[TDI_PROGRAM_LEN + 1] = "", wait[32];
-    (void)context;
     strncpy(program, record->program, TDI_PROGRAM_LEN);
-    put_time(record->at_s);
-    printf(",\"bucket\":");
-    cli_json_string(stdout, record->label);
-    printf(",\"pid\":%" PRIu32 ",\"program\":", seen->process);
-    cli_json_string(stdout, program);
+    put_time(output->file, record->at_s);
+    fprintf(output->file, ",\"bucket\":");
+    cli_json_string(output->file, record->label);
+    fprintf(output->file, ",\"pid\":%" PRIu32 ",\"program\":", seen->process);
+    cli_json_string(output->file, program);
     const char *name = seen->error ? strerrorname_np(seen->error) : "granted";
     cli_seconds(wait, seen->wait_ns);
-    printf(",\"thread\":%" PRIu32 ",\"kind\":\"%s\",\"result\":\"%s\",\"tokens\":%" PRIu32
-           ",\"wait_seconds\":%s}\n",
-           seen->thread, kinds[seen->kind], name ? name : "unknown", seen->tokens, wait);
+    fprintf(output->file,
+            ",\"thread\":%" PRIu32 ",\"kind\":\"%s\",\"result\":\"%s\",\"tokens\":%" PRIu32
+            ",\"wait_seconds\":%s}\n",
+            seen->thread, kinds[seen->kind], name ? name : "unknown", seen->tokens, wait);
+    tdi_output_end_line(output);
 }
 
-static void print_buckets(const struct cli_observed_all *all)
+static void print_buckets(struct tdi_output *output, const struct cli_observed_all *all)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     for (size_t i = 0; i < all->count; i++) {
-        put_time((double)now.tv_sec + (double)now.tv_nsec / 1e9);
-        printf(",\"bucket\":");
-        cli_json_bucket(stdout, &all->bucket[i]);
-        printf("}\n");
+        put_time(output->file, (double)now.tv_sec + (double)now.tv_nsec / 1e9);
+        fprintf(output->file, ",\"bucket\":");
+        cli_json_bucket(output->file, &all->bucket[i]);
+        fprintf(output->file, "}\n");
+        tdi_output_end_line(output);
     }
 }
 
@@ -126,13 +132,16 @@ static void report(struct work *work)
     struct cli_observed_all all;
     if (!work->wish->textfile && !work->wish->json)
         return;
-    int error = cli_observed_open_all(&all, work->wish->directory, NULL, NULL);
-    if (!error && work->wish->json)
-        print_buckets(&all);
-    if (!error && work->wish->textfile)
-        error = write_text(work->wish->textfile, &all);
+    const char *what = work->wish->directory;
+    int error = cli_observed_open_all(&all, what, NULL, NULL);
+    if (!error && work->wish->textfile) {
+        what = work->wish->textfile;
+        error = write_text(what, &all);
+    }
+    if (work->wish->json)
+        print_buckets(&work->output, &all);
     if (error && error != work->failed_with)
-        cli_say(work->wish->textfile ? work->wish->textfile : work->wish->directory, "%s", strerror(-error));
+        cli_say(what, "%s", strerror(-error));
     work->failed_with = error;
     cli_observed_free_all(&all);
 }
@@ -158,14 +167,19 @@ static void scan(struct work *work, uint64_t at_ns)
 {
     size_t records = tdi_drain_scan(&work->drain);
     /* Slower and slower while there is nothing, at once fast again. */
-    work->pause_ns = records > 0 ? BUSY_NS : work->pause_ns < IDLE_NS / 2 ? work->pause_ns * 2 : IDLE_NS;
+    work->pause_ns = records > 0 || work->pause_ns == 0 ? BUSY_NS
+                     : work->pause_ns < IDLE_NS / 2     ? work->pause_ns * 2
+                                                        : IDLE_NS;
     work->scan_ns = at_ns + work->pause_ns;
 }
 
 static void do_what_is_due(struct work *work)
 {
     uint64_t at_ns = now_ns();
-    if (tdi_directory_changed(&work->directory) || at_ns >= work->look_ns) {
+    bool changed = at_ns >= work->rest_ns && tdi_directory_changed(&work->directory);
+    if (changed)
+        work->rest_ns = at_ns + REST_NS;
+    if (changed || at_ns >= work->look_ns) {
         look(work);
         scan(work, at_ns);
         tdi_drain_bury(&work->drain);
@@ -181,65 +195,59 @@ static void do_what_is_due(struct work *work)
     }
 }
 
-static uint64_t due_ns(const struct work *work)
+static uint64_t due_ns(const struct work *work, bool resting)
 {
     uint64_t due = work->look_ns < work->report_ns ? work->look_ns : work->report_ns;
+    if (resting && work->rest_ns < due)
+        due = work->rest_ns;
     return work->wish->every != 0 && work->scan_ns < due ? work->scan_ns : due;
 }
 
 /* False: it is time to end. */
 static bool await(struct work *work)
 {
+    uint64_t at_ns = now_ns();
+    bool resting = at_ns < work->rest_ns;
+    uint64_t until_ns = due_ns(work, resting);
     struct pollfd events[] = {{.fd = work->signals, .events = POLLIN},
-                              {.fd = work->directory.fd, .events = POLLIN}};
-    uint64_t at_ns = now_ns(), until_ns = due_ns(work);
+                              {.fd = resting ? -1 : work->directory.fd, .events = POLLIN}};
     uint64_t span_ns = until_ns > at_ns ? until_ns - at_ns : 0;
     struct timespec span = {(time_t)(span_ns / CLI_NS_PER_S), (long)(span_ns % CLI_NS_PER_S)};
     ppoll(events, 2, &span, NULL);
     return !(events[0].revents & POLLIN);
 }
 
-/* A reader that has left has seen enough. */
-static int finish_output(void)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return CLI_OK;
-    int error = errno;
-    __fpurge(stdout);
-    clearerr(stdout);
-    if (error == EPIPE)
-        return -1;
-    cli_say("standard output", "%s", strerror(error));
-    return CLI_FAILED;
-}
-
 static int work_on(struct work *work)
 {
-    int status;
+    int error;
     bool goes_on = true;
     tdi_directory_open(&work->directory, work->wish->directory);
     work->report_ns = now_ns();
     do_what_is_due(work);
     tdi_notify("READY=1");
-    while ((status = finish_output()) == CLI_OK && goes_on) {
+    while ((error = tdi_output_flush(&work->output)) == 0 && goes_on) {
         goes_on = await(work);
         if (goes_on)
             do_what_is_due(work);
     }
     tdi_notify("STOPPING=1");
-    if (status == CLI_OK) {
-        tdi_drain_scan(&work->drain);
-        report(work);
-        status = finish_output();
-    }
     tdi_drain_free(&work->drain);
+    report(work);
     tdi_directory_close(&work->directory);
-    return status < 0 ? CLI_OK : status;
+    return error ? error : tdi_output_flush(&work->output);
 }
 
-static int sidecar(const struct wish *wish)
+/* A reader that has left has seen enough, and one that does not read when we are to end sees no more. */
+static int say_how_it_ended(int error)
 {
-    struct work work = {.wish = wish, .drain = {.every = wish->every, .record = print_record}};
+    if (error == 0 || error == -EPIPE || error == -EINTR)
+        return CLI_OK;
+    cli_say("standard output", "%s", strerror(-error));
+    return CLI_FAILED;
+}
+
+static int block_signals(void)
+{
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
@@ -247,13 +255,22 @@ static int sidecar(const struct wish *wish)
     sigaddset(&ends, SIGHUP);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
-    work.signals = signalfd(-1, &ends, SFD_CLOEXEC);
-    if (work.signals < 0) {
-        cli_say("sidecar", "%s", strerror(errno));
+    return signalfd(-1, &ends, SFD_CLOEXEC);
+}
+
+static int sidecar(const struct wish *wish)
+{
+    struct work work = {.wish = wish, .drain = {.every = wish->every, .record = print_record}};
+    work.signals = block_signals();
+    int error = work.signals < 0 ? -errno : tdi_output_open(&work.output, STDOUT_FILENO, work.signals);
+    if (error) {
+        cli_say("sidecar", "%s", strerror(-error));
         return CLI_FAILED;
     }
+    work.drain.context = &work.output;
     tdi_drain_init(&work.drain);
-    int status = work_on(&work);
+    int status = say_how_it_ended(work_on(&work));
+    tdi_output_close(&work.output);
     close(work.signals);
     return status;
 }

@@ -43,7 +43,7 @@ static void note(struct tdi_directory *directory, const struct inotify_event *ev
 bool tdi_directory_changed(struct tdi_directory *directory)
 {
     alignas(struct inotify_event) char events[4096];
-    bool changed = directory->fd < 0;
+    bool changed = false;
     ssize_t got;
     while (directory->fd >= 0 && (got = read(directory->fd, events, sizeof(events))) > 0) {
         changed = true;

@@ -23,13 +23,67 @@ void tdi_drain_init(struct tdi_drain *drain)
     tdi_drainer_init(&drain->drainer);
 }
 
-/* ---- which buckets ---- */
+/* ---- records ---- */
 
+static double now_s(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void hand_over(const struct tdi_drain *drain, const struct tdi_drain_bucket *watched,
+                      const struct tdi_identity *who, const struct tdi_observation *records, size_t count)
+{
+    /* The date now, less the time that the bucket says has gone by. */
+    double born_s = now_s(CLOCK_REALTIME) - tdi_observe_age_s(watched->bucket);
+    for (size_t i = 0; i < count; i++) {
+        struct tdi_drain_record record = {
+            .label = watched->label,
+            .program = records[i].process == who->pid ? who->program : "",
+            .at_s = born_s + (double)records[i].at_us / 1e6,
+            .observation = records[i],
+        };
+        drain->record(&record, drain->context);
+    }
+}
+
+/* What is in an instance's rings; it is attended. */
+static size_t take_out(struct tdi_drain *drain, struct tdi_drain_bucket *watched, uint32_t index)
+{
+    struct tdi_observation records[RECORDS_MAX];
+    struct tdi_identity who;
+    size_t count, all = 0;
+    if (!tdi_observe_owner(watched->bucket, index, &who))
+        memset(&who, 0, sizeof who);
+    do {
+        count = tdi_drainer_drain(&drain->drainer, watched->bucket, index, records, RECORDS_MAX);
+        hand_over(drain, watched, &who, records, count);
+        all += count;
+    } while (count == RECORDS_MAX && all < TDI_LAYOUT_STRIPES * TDI_LAYOUT_OBSERVATIONS);
+    return all;
+}
+
+static size_t drain_bucket(struct tdi_drain *drain, struct tdi_drain_bucket *watched, uint32_t every)
+{
+    size_t all = 0;
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
+        if (tdi_drainer_attend(&drain->drainer, watched->bucket, i, every) == 0)
+            all += take_out(drain, watched, i);
+    return all;
+}
+
+/* First nothing more goes in, then what is in is taken out: nothing stays behind. */
 static void let_go(struct tdi_drain *drain, struct tdi_drain_bucket *watched)
 {
-    for (uint32_t i = 0; drain->every != 0 && i < TDI_LAYOUT_INSTANCES; i++)
+    if (drain->every == 0)
+        return;
+    drain_bucket(drain, watched, 0);
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
         tdi_drainer_leave(&drain->drainer, watched->bucket, i);
 }
+
+/* ---- which buckets ---- */
 
 static void free_bucket(struct tdi_drain_bucket *watched)
 {
@@ -103,12 +157,13 @@ int tdi_drain_see(struct tdi_drain *drain, const char *name, const char *label)
     int error = look_at_file(name, &st);
     if (error)
         return error;
-    bool is_it = watched && (uint64_t)st.st_size == watched->size &&
-                 tdi_observe_is_file(watched->bucket, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
-    if (is_it) {
+    bool is_it = watched && tdi_observe_is_file(watched->bucket, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
+    if (is_it && (uint64_t)st.st_size == watched->size) {
         watched->seen = true;
         return 0;
     }
+    if (watched && !is_it)
+        let_go(drain, watched);
     if (watched)
         drop(drain, watched);
     return add(drain, name, label, (uint64_t)st.st_size);
@@ -118,10 +173,13 @@ void tdi_drain_end(struct tdi_drain *drain)
 {
     size_t kept = 0;
     for (size_t i = 0; i < drain->count; i++) {
-        if (drain->bucket[i]->seen)
-            drain->bucket[kept++] = drain->bucket[i];
-        else
-            free_bucket(drain->bucket[i]);
+        struct tdi_drain_bucket *watched = drain->bucket[i];
+        if (watched->seen) {
+            drain->bucket[kept++] = watched;
+            continue;
+        }
+        let_go(drain, watched); /* processes may have it open still: they are not to record for nobody */
+        free_bucket(watched);
     }
     drain->count = kept;
 }
@@ -137,61 +195,22 @@ void tdi_drain_free(struct tdi_drain *drain)
     drain->count = 0;
 }
 
-/* ---- records ---- */
-
-static double now_s(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static void hand_over(const struct tdi_drain *drain, const struct tdi_drain_bucket *watched,
-                      const struct tdi_identity *who, const struct tdi_observation *records, size_t count)
-{
-    /* The date now, less the time that the bucket says has gone by. */
-    double born_s = now_s(CLOCK_REALTIME) - tdi_observe_age_s(watched->bucket);
-    for (size_t i = 0; i < count; i++) {
-        struct tdi_drain_record record = {
-            .label = watched->label,
-            .program = records[i].process == who->pid ? who->program : "",
-            .at_s = born_s + (double)records[i].at_us / 1e6,
-            .observation = records[i],
-        };
-        drain->record(&record, drain->context);
-    }
-}
-
-static size_t drain_instance(struct tdi_drain *drain, struct tdi_drain_bucket *watched, uint32_t index)
-{
-    struct tdi_observation records[RECORDS_MAX];
-    struct tdi_identity who;
-    size_t count, all = 0;
-    if (!tdi_observe_owner(watched->bucket, index, &who))
-        memset(&who, 0, sizeof who); /* it may have left records behind */
-    if (tdi_drainer_attend(&drain->drainer, watched->bucket, index, drain->every) != 0)
-        return 0;
-    do {
-        count = tdi_drainer_drain(&drain->drainer, watched->bucket, index, records, RECORDS_MAX);
-        hand_over(drain, watched, &who, records, count);
-        all += count;
-    } while (count == RECORDS_MAX && all < TDI_LAYOUT_STRIPES * TDI_LAYOUT_OBSERVATIONS);
-    return all;
-}
+/* ---- what is done to them ---- */
 
 size_t tdi_drain_scan(struct tdi_drain *drain)
 {
     size_t all = 0;
-    for (size_t i = 0; i < drain->count; i++) {
-        struct tdi_drain_bucket *watched = drain->bucket[i];
-        for (uint32_t index = 0; drain->every != 0 && index < TDI_LAYOUT_INSTANCES; index++)
-            all += drain_instance(drain, watched, index);
-    }
+    for (size_t i = 0; drain->every != 0 && i < drain->count; i++)
+        all += drain_bucket(drain, drain->bucket[i], drain->every);
     return all;
 }
 
 void tdi_drain_bury(struct tdi_drain *drain)
 {
-    for (size_t i = 0; i < drain->count; i++)
-        tdi_observe_bury(drain->bucket[i]->bucket);
+    for (size_t i = 0; i < drain->count; i++) {
+        struct tundish *bucket = drain->bucket[i]->bucket;
+        for (uint32_t index = 0; drain->every == 0 && index < TDI_LAYOUT_INSTANCES; index++)
+            tdi_drainer_relieve(&drain->drainer, bucket, index);
+        tdi_observe_bury(bucket);
+    }
 }

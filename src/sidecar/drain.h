@@ -24,7 +24,7 @@ struct tdi_drain_record {
 
 struct tdi_drain_bucket;
 
-/* `every` 0: nothing is recorded, the dead are cleared only. */
+/* `every` 0: nothing is recorded, the dead are cleared only, and what dead drainers left switched on is switched off. */
 struct tdi_drain {
     uint32_t every;
     void (*record)(const struct tdi_drain_record *record, void *context);
@@ -51,7 +51,7 @@ size_t tdi_drain_scan(struct tdi_drain *drain);
 /* Clears the entries of processes that are gone; after a scan, which has their last records. */
 void tdi_drain_bury(struct tdi_drain *drain);
 
-/* Lets go of all instances and closes all buckets. */
+/* Takes the last records out, lets go of all instances and closes all buckets. */
 void tdi_drain_free(struct tdi_drain *drain);
 
 #endif

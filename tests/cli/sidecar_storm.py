@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Sidecars, observed processes and those that just register are killed at any moment, STORM_KILLS times (300). The
-next sidecar goes on, all places come back, nobody is left inside, and no token stays away.
+next sidecar goes on, all places come back, nobody is left inside, no token stays away, and who is not killed is counted
+exactly.
 
 Usage: sidecar_storm.py VICTIM; STORM_SEED chooses the moments."""
 import json
@@ -37,8 +38,8 @@ def sidecar():
     return subprocess.Popen([BIN, "sidecar", "--records"], stdout=subprocess.DEVNULL)
 
 
-def victim(way):
-    return subprocess.Popen([VICTIM, BUCKET, way], stdout=subprocess.PIPE, text=True)
+def victim(*way):
+    return subprocess.Popen([VICTIM, BUCKET, *way], stdout=subprocess.PIPE, text=True)
 
 
 def end(process):
@@ -54,7 +55,7 @@ def storm(chance):
     watching, victims = sidecar(), []
     for _ in range(KILLS):
         while len(victims) < 6:
-            victims.append(victim(chance.choice(("opens", "takes", "leases", "registers"))))
+            victims.append(victim(chance.choice(("opens", "takes", "leases", "registers", "reckons"))))
         time.sleep(chance.random() * 0.02)
         if chance.random() < 0.25:
             end(watching)
@@ -65,6 +66,21 @@ def storm(chance):
         end(process)
 
 
+def total_of(seen):
+    return [seen[key] for key in ("granted_total", "tokens_granted_total", "refused_total", "ended_total")]
+
+
+def what_is_done_now_is_counted():
+    """Nothing goes up or down by itself, and what is done goes on top of what the dead have left."""
+    before = total_of(status())
+    for process in [victim("reckons", "50") for _ in range(3)]:
+        assert process.wait(timeout=60) == 0
+        process.stdout.close()
+    done = [after - earlier for after, earlier in zip(total_of(status()), before)]
+    # 0 to 49 takes of 2 tokens, and each time one of more than there are
+    assert done == [3 * 1225, 3 * 2450, 3 * 50, 0], done
+
+
 def main():
     print(f"seed {SEED}", flush=True)
     subprocess.run([BIN, "create", "storm", "--rate", f"{CAPACITY}/s", "--burst", str(CAPACITY)], check=True)
@@ -72,6 +88,8 @@ def main():
     with sidecar() as watching:
         until(lambda seen: not seen["instances"], "the dead cleared")
         until(lambda seen: seen["tokens"] == CAPACITY and seen["waiting"] == 0, "a full bucket and an empty line")
+        what_is_done_now_is_counted()
+        until(lambda seen: not seen["instances"] and seen["tokens"] == CAPACITY, "a full bucket again")
         victims = [victim("keeps") for _ in range(PLACES)]
         for process in victims:
             assert process.stdout.readline() == "ready\n"

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process to be killed at any instruction while it is observed. Usage: storm_victim BUCKET WAY, which is one of
+ * A process to be killed at any instruction while it is observed. Usage: storm_victim BUCKET WAY [N], which is one of
  *   opens      opens and closes the bucket all the time
  *   keeps      takes a token and has the bucket open
  *   takes      three threads take tokens, and wait for them
  *   leases     the same with a sidecar of its own that has them lease
  *   registers  comes and goes at its own sidecar all the time
+ *   reckons    opens and closes the bucket all the time, and each time compares what is said of it with what it did:
+ *              it ends if that differs. "reckons N" does so N times
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tundish/tundish.h>
 #include <unistd.h>
@@ -52,14 +56,41 @@ static void register_for_ever(const struct tundish_sidecar_policy *policy)
     }
 }
 
+/* Whether the file says of this handle what it did: nobody who was killed in its place has left anything. */
+static bool is_counted(unsigned takes)
+{
+    struct tundish_sidecar_stats stats = TUNDISH_SIDECAR_STATS_INIT;
+    unsigned refused = 0;
+    for (unsigned i = 0; i < takes; i++)
+        refused += tundish_try_acquire(bucket, 2) != 0;
+    tundish_try_acquire(bucket, UINT32_MAX);
+    if (tundish_sidecar_register(bucket, NULL) != 0 || tundish_sidecar_stats(bucket, &stats) != 0)
+        return false;
+    return stats.granted == takes - refused && stats.refused == refused + 1 &&
+           stats.tokens == 2 * stats.granted && stats.ended == 0;
+}
+
+static int reckon(const char *name, long times)
+{
+    for (long i = 0; i != times; i++) {
+        bool right = is_counted((unsigned)i % 50);
+        tundish_close(bucket);
+        if (!right || tundish_open(&bucket, name) != 0)
+            return 1;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct tundish_sidecar_policy policy = TUNDISH_SIDECAR_POLICY_INIT;
     pthread_t thread;
-    if (argc != 3 || tundish_open(&bucket, argv[1]) != 0)
+    if (argc < 3 || tundish_open(&bucket, argv[1]) != 0)
         return 1;
     if (strcmp(argv[2], "opens") == 0)
         return open_for_ever(argv[1]);
+    if (strcmp(argv[2], "reckons") == 0)
+        return reckon(argv[1], argc > 3 ? strtol(argv[3], NULL, 10) : -1);
     policy.every = 1;
     if (strcmp(argv[2], "registers") == 0)
         register_for_ever(&policy);
