@@ -244,13 +244,28 @@ static void hand_over(struct entry *entry, const struct tdi_observation *records
     entry->policy.observe(entry->bucket, out, count, entry->policy.context);
 }
 
+/*
+ * Takes charge of the records, if any are wanted. Each time: another drainer may have been at it, or have taken us,
+ * who were stopped, for dead.
+ */
+static int attend(struct entry *entry)
+{
+    entry->ours = false;
+    if (entry->policy.every == 0 || account_of(entry->bucket) == &entry->bucket->here->own)
+        return 0;
+    int error = tdi_drainer_attend(&sidecar.drainer, entry->bucket, entry->bucket->here->instance.index,
+                                   entry->policy.every);
+    entry->ours = error == 0;
+    return error == -ENOSPC ? error : 0;
+}
+
 /* Takes the records out: how many. */
 static size_t drain(struct entry *entry)
 {
     struct tdi_observation records[RECORDS_MAX];
     uint32_t index = entry->bucket->here->instance.index;
     size_t count, all = 0;
-    if (!entry->ours)
+    if (attend(entry) != 0 || !entry->ours)
         return 0;
     do {
         count = tdi_drainer_drain(&sidecar.drainer, entry->bucket, index, records, RECORDS_MAX);
@@ -417,17 +432,6 @@ static void remove_entry(struct entry *entry)
     atomic_store_explicit(&bucket->unregister, NULL, memory_order_relaxed);
     memset(entry, 0, sizeof *entry);
     sidecar.count--;
-}
-
-/* Takes charge of the records, if any are wanted. */
-static int attend(struct entry *entry)
-{
-    if (entry->policy.every == 0 || account_of(entry->bucket) == &entry->bucket->here->own)
-        return 0;
-    int error = tdi_drainer_attend(&sidecar.drainer, entry->bucket, entry->bucket->here->instance.index,
-                                   entry->policy.every);
-    entry->ours = error == 0;
-    return error == -ENOSPC ? error : 0;
 }
 
 static int add(struct tundish *bucket, const struct tundish_sidecar_policy *policy)

@@ -336,14 +336,16 @@ def a_process_of_another_pid_namespace_keeps_its_own_sidecar():
     def drainer():
         return status("api")["instances"][0]["drainer_pid"]
 
-    until(drainer, "its own sidecar drains")
-    with Sidecar("--records") as process:
-        end = time.monotonic() + 1.5
-        while time.monotonic() < end:
-            assert drainer() not in (0, process.pid)
-        ends(process)
-    inner.kill()
-    inner.communicate(timeout=60)
+    try:
+        until(drainer, "its own sidecar drains")
+        with Sidecar("--records") as process:
+            end = time.monotonic() + 1.5
+            while time.monotonic() < end:
+                assert drainer() not in (0, process.pid)
+            ends(process)
+    finally:
+        inner.kill()
+        inner.communicate(timeout=60)
     with Sidecar() as process:
         until(lambda: not is_drained("api"), "nobody drains")
         ends(process)
