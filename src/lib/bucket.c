@@ -53,6 +53,7 @@ int tundish_info(const struct tundish *bucket, struct tundish_info *info)
     struct tdi_config config;
     struct tdi_queue_census line;
     tdi_config_read(bucket->file, &config);
+    uint32_t available = tundish_available(bucket);
     tdi_queue_count(bucket->file, tdi_handle_now_us(bucket), &line);
     *info = (struct tundish_info){
         .size = sizeof *info,
@@ -60,7 +61,7 @@ int tundish_info(const struct tundish *bucket, struct tundish_info *info)
         .refill = config.refill,
         .interval_us = config.interval_us,
         .flags = config.flags,
-        .available = tundish_available(bucket),
+        .available = available < config.capacity ? available : config.capacity, /* it may have been changed */
         .full_in_ns = tundish_wait_time_ns(bucket, config.capacity),
         .age_ns = tdi_handle_now_us(bucket) * TDI_NS_PER_US,
         .instances = tdi_instance_count(bucket->file),
