@@ -137,7 +137,7 @@ bool tdi_stats_read_owner(const struct tdi_layout_account *account, uint64_t own
     memset(&base, 0, sizeof base);
     memset(out, 0, sizeof *out);
     /* Pairs with the release in tdi_stats_begin. */
-    if (atomic_load_explicit(&account->base_owner, memory_order_acquire) != owner)
+    if (owner == 0 || atomic_load_explicit(&account->base_owner, memory_order_acquire) != owner)
         return false;
     add_tally(&account->base, &base);
     for (uint32_t i = 0; i < TDI_LAYOUT_WAITS; i++)

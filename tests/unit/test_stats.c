@@ -277,7 +277,7 @@ START_TEST(at_any_moment_of_a_beginning_the_former_owner_has_all_its_counts_or_i
 {
     struct handover handover = {.account = new_account()};
     bool in_time = STEP_CAN;
-    for (unsigned long at = 1; in_time; at += 97) {
+    for (unsigned long at = 1; in_time; at += 211) {
         tdi_stats_begin(handover.account, 1);
         for (int i = 0; i < COUNTED; i++)
             tdi_stats_count(&handover.account->stripe[0], TDI_KIND_TRY, TDI_COUNT_REFUSED);
