@@ -199,8 +199,8 @@ int tundish_reset(struct tundish *bucket);
  * Changes capacity, refill, interval and flags for every process at once; initial and mode are not used.
  * Tokens present stay, up to the new capacity; what fell due until now is credited at the old rate, and no
  * token is minted by the change (unless the caller is stopped in the very middle of it: then what falls due
- * meanwhile may be had at both rates). -EINVAL for options out of range: nothing changes then. Several
- * callers at once: one of them is last.
+ * meanwhile may be had at both rates). What is out on lease may still be spent for some milliseconds. -EINVAL
+ * for options out of range: nothing changes then. Several callers at once: one of them is last.
  */
 int tundish_configure(struct tundish *bucket, const struct tundish_options *options);
 
@@ -318,7 +318,8 @@ struct tundish_sidecar_stats {
 /*
  * What a program wants of the sidecar. The callbacks run in the sidecar's thread, or in tundish_sidecar_scan's
  * caller, never two at a time; they may use the bucket in any way but close it, and may not call the sidecar
- * functions (-EDEADLK). A child that is forked in one must not return from it.
+ * functions (-EDEADLK). While one runs no lease is returned: it is to be short, and not to wait for tokens. A child
+ * that is forked in one must not return from it.
  */
 struct tundish_sidecar_policy {
     size_t size; /* sizeof(struct tundish_sidecar_policy), set by TUNDISH_SIDECAR_POLICY_INIT */

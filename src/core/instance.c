@@ -28,6 +28,7 @@ static void write_identity(struct tdi_layout_instance *entry, const struct tdi_i
        does not take the field for the former owner's. */
     atomic_store_explicit(&entry->start_time, who->start_time, memory_order_release);
     atomic_store_explicit(&entry->pid_namespace, who->pid_namespace, memory_order_release);
+    atomic_store_explicit(&entry->image, who->image, memory_order_release);
     atomic_store_explicit(&entry->program[0], program[0], memory_order_release);
     atomic_store_explicit(&entry->program[1], program[1], memory_order_release);
     /* Pairs with the acquire in tdi_instance_get: the signature comes after what it signs. */
@@ -40,8 +41,9 @@ int tdi_instance_enter(struct tdi_layout *file, const struct tdi_identity *who, 
     uint64_t owner = (uint64_t)who->pid << 32 | number;
     for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++) {
         uint64_t expected = 0;
+        /* Acquire pairs with the release in tdi_instance_leave: the former owner's last counts are seen. */
         if (!atomic_compare_exchange_strong_explicit(&file->instance[i].owner, &expected, owner,
-                                                     memory_order_relaxed, memory_order_relaxed))
+                                                     memory_order_acquire, memory_order_relaxed))
             continue;
         write_identity(&file->instance[i], who, owner);
         *out = (struct tdi_instance){i, owner};
@@ -68,6 +70,7 @@ static void read_identity(const struct tdi_layout_instance *entry, struct tdi_id
     uint64_t program[2];
     who->start_time = atomic_load_explicit(&entry->start_time, memory_order_relaxed);
     who->pid_namespace = atomic_load_explicit(&entry->pid_namespace, memory_order_relaxed);
+    who->image = atomic_load_explicit(&entry->image, memory_order_relaxed);
     program[0] = atomic_load_explicit(&entry->program[0], memory_order_relaxed);
     program[1] = atomic_load_explicit(&entry->program[1], memory_order_relaxed);
     memcpy(who->program, program, sizeof program);

@@ -128,6 +128,14 @@ void tdi_ring_arm(struct tdi_layout_account *account, uint32_t every)
         atomic_store_explicit(&account->stripe[i].every, every, memory_order_relaxed);
 }
 
+bool tdi_ring_is_armed(const struct tdi_layout_account *account, uint32_t every)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < TDI_LAYOUT_STRIPES; i++)
+        all &= tdi_ring_every(&account->stripe[i]) == every;
+    return all;
+}
+
 void tdi_ring_leave(struct tdi_layout_account *account, uint64_t drainer)
 {
     if (atomic_load_explicit(&account->watch.drainer, memory_order_relaxed) != drainer)

@@ -61,6 +61,9 @@ size_t tdi_ring_drain(struct tdi_layout *file, uint32_t place, uint64_t drainer,
 /* Records one of so many operations from now on; 0 none. The rings have memory. By the drainer. */
 void tdi_ring_arm(struct tdi_layout_account *account, uint32_t every);
 
+/* Whether that is so in each stripe: a new owner of the place may just have switched some off. */
+bool tdi_ring_is_armed(const struct tdi_layout_account *account, uint32_t every);
+
 /* Nothing is recorded any more and nobody drains, unless somebody else does by now. */
 void tdi_ring_leave(struct tdi_layout_account *account, uint64_t drainer);
 

@@ -77,13 +77,14 @@ void tdi_slots_scan(const struct tdi_layout *file, uint64_t id, uint64_t now_us,
 void tdi_slots_claim(const struct tdi_word *seen, const struct tdi_config *config, uint64_t now_us,
                      uint64_t ahead, uint32_t ahead_count, uint32_t need, struct tdi_queue_claim *out)
 {
-    uint64_t limit = (uint64_t)config->capacity + config->extra;
+    uint32_t most = config->capacity - config->held_back; /* more than that there may never be at once */
+    uint64_t limit = (uint64_t)most + config->extra;
     out->tokens = tdi_word_refilled(seen, config, now_us);
     out->target_extra = need;
     if (ahead_count == 0 && (config->flags & TUNDISH_UNFAIR))
         out->target_extra = 1; /* newcomers may come first any time: keep what there is */
-    else if (ahead_count == 0 && need > config->capacity)
-        out->target_extra = config->capacity ? config->capacity : 1; /* 0 in a spoilt file */
+    else if (ahead_count == 0 && need > most)
+        out->target_extra = most ? most : 1; /* 0 in a spoilt file */
     uint64_t target = ahead + out->target_extra;
     out->met = out->tokens >= target;
     if (out->met)

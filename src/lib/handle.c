@@ -6,7 +6,6 @@
 #include "lib/handle.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "core/bucket.h"
 #include "core/config.h"
@@ -72,8 +71,7 @@ static void clear_former_programs(struct tundish *bucket, const struct tdi_ident
     struct tdi_instance instance;
     for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
         if (tdi_instance_get(file, i, &instance, &who) && is_same_process(&who, self) &&
-            who.start_time != 0 && who.program[0] != '\0' &&
-            strncmp(who.program, self->program, sizeof who.program) != 0) {
+            who.start_time != 0 && who.image != 0 && who.image != self->image) {
             if (tdi_lease_is_lessee(file, i))
                 tdi_bucket_count(file, tdi_handle_now_us(bucket));
             tdi_instance_leave(file, &instance);

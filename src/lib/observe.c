@@ -140,7 +140,7 @@ int tdi_drainer_attend(const struct tdi_drainer *drainer, struct tundish *bucket
             return -EBUSY;
     }
     int error = every ? give_rings_memory(bucket, index) : 0;
-    if (!error && tdi_ring_every(&account->stripe[0]) != every)
+    if (!error && !tdi_ring_is_armed(account, every))
         tdi_ring_arm(account, every);
     return error;
 }

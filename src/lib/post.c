@@ -204,7 +204,8 @@ static void record(struct tundish *bucket, const struct tdi_post *post, enum tdi
                    uint32_t tokens, int error, uint64_t began_ns)
 {
     struct tdi_handle_thread *thread = &bucket->here->thread[post->index];
-    if (!tdi_post_is_due(post->stripe, thread) || post->account == &bucket->here->own)
+    if (!tdi_post_is_due(post->stripe, thread) || post->account == &bucket->here->own ||
+        !tdi_instance_has(bucket->file, bucket->here->instance.index, TDI_MEMORY_RINGS))
         return;
     uint64_t now_ns = tdi_clock_now_ns();
     struct tdi_observation observation = {
@@ -231,8 +232,11 @@ void tdi_post_record_own(struct tundish *bucket, struct tdi_layout_stripe *strip
                          uint32_t tokens, int error, uint64_t at_us)
 {
     struct tdi_layout_account *account = atomic_load_explicit(&bucket->here->account, memory_order_relaxed);
-    if (account == &bucket->here->own)
+    if (!account ||
+        account == &bucket->here->own) /* no account: a handler forked in the middle, this is the child */
         return;
+    if (!tdi_instance_has(bucket->file, bucket->here->instance.index, TDI_MEMORY_RINGS))
+        return; /* only a spoilt file says so */
     if (tdi_ring_is_full(account, stripe)) {
         tdi_stats_sum(stripe, TDI_SUM_DROPPED, 1);
         return;

@@ -251,7 +251,8 @@ static void hand_over(struct entry *entry, const struct tdi_observation *records
 static int attend(struct entry *entry)
 {
     entry->ours = false;
-    if (entry->policy.every == 0 || account_of(entry->bucket) == &entry->bucket->here->own)
+    const struct tdi_layout_account *account = account_of(entry->bucket);
+    if (entry->policy.every == 0 || !account || account == &entry->bucket->here->own)
         return 0;
     int error = tdi_drainer_attend(&sidecar.drainer, entry->bucket, entry->bucket->here->instance.index,
                                    entry->policy.every);
@@ -379,12 +380,26 @@ static void return_leases(struct tundish *bucket, uint64_t until_ns)
         tdi_proc_yield();
 }
 
+/* A callback may hold the lock for as long as it likes, and the process wants to end. */
+static bool try_enter_until(uint64_t until_ns)
+{
+    if (atomic_load_explicit(&sidecar.scanner, memory_order_relaxed) == tdi_proc_thread())
+        return false;
+    while (pthread_mutex_trylock(&sidecar.lock) != 0) {
+        if (tdi_clock_now_ns() >= until_ns)
+            return false;
+        tdi_proc_yield();
+    }
+    return true;
+}
+
 /* At exit, and when the library is unloaded: the thread ends, tokens go back. */
 static void stop(void)
 {
-    if (atomic_load_explicit(&sidecar.pid, memory_order_relaxed) != tdi_proc_pid() || enter() != 0)
-        return;
     uint64_t until_ns = tdi_clock_now_ns() + PATIENCE_AT_EXIT_NS;
+    if (atomic_load_explicit(&sidecar.pid, memory_order_relaxed) != tdi_proc_pid() ||
+        !try_enter_until(until_ns))
+        return;
     for (size_t i = 0; i < sidecar.used; i++)
         if (sidecar.entry[i].bucket)
             return_leases(sidecar.entry[i].bucket, until_ns);

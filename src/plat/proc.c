@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -75,6 +76,10 @@ void tdi_proc_identify(struct tdi_identity *out)
     out->pid = tdi_proc_pid();
     out->start_time = start_time_of("/proc/self/stat");
     out->pid_namespace = inode_of("/proc/self/ns/pid");
+    const void *random =
+        (const void *)(uintptr_t)getauxval(AT_RANDOM); /* 16 bytes from the kernel, at each exec */
+    if (random)
+        memcpy(&out->image, random, sizeof out->image);
     const char *program = tdi_proc_program();
     size_t len = strlen(program);
     memcpy(out->program, program, len < sizeof out->program ? len : sizeof out->program - 1);

@@ -14,6 +14,7 @@ struct tdi_identity {
     uint32_t pid;
     uint64_t start_time;    /* 1/100 s since boot in the initial time namespace, from /proc */
     uint64_t pid_namespace; /* inode */
+    uint64_t image;         /* another one after each exec; forked children have their parent's */
     char program[TDI_PROGRAM_LEN];
 };
 

@@ -65,6 +65,7 @@ const struct tdi_layout_fact tdi_layout_facts[] = {
     AT(tdi_layout_instance, pid_namespace),
     AT(tdi_layout_instance, program),
     AT(tdi_layout_instance, memory),
+    AT(tdi_layout_instance, image),
     SIZE(tdi_layout_tally),
     AT(tdi_layout_tally, count),
     AT(tdi_layout_tally, sum),

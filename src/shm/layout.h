@@ -93,12 +93,12 @@ struct tdi_layout_head {
  */
 struct tdi_layout_instance {
     _Atomic(uint64_t) owner;
-    _Atomic(uint64_t) identified;    /* the owner whose identity the next four are */
+    _Atomic(uint64_t) identified;    /* the owner whose identity the next four are, and `image` */
     _Atomic(uint64_t) start_time;    /* 0 unknown */
     _Atomic(uint64_t) pid_namespace; /* 0 unknown */
     _Atomic(uint64_t) program[2];
     _Atomic(uint64_t) memory; /* which parts behind the table have memory, for ever: TDI_MEMORY_ */
-    uint64_t reserved;
+    _Atomic(uint64_t) image;  /* of the identity too */
 };
 #define TDI_MEMORY_ACCOUNT UINT64_C(1)
 #define TDI_MEMORY_RINGS UINT64_C(2)
