@@ -42,6 +42,19 @@ START_TEST(handles_are_listed_until_they_are_closed)
 }
 END_TEST
 
+START_TEST(a_program_that_calls_itself_otherwise_is_the_same_program)
+{
+    struct tundish_options options = proc_still_options(10, 10);
+    struct tundish *first = proc_create("bucket", &options);
+    char otherwise[] = "otherwise";
+    program_invocation_short_name = otherwise;
+    struct tundish *second = proc_open("bucket");
+    ck_assert_uint_eq(proc_info(first).instances, 2);
+    tundish_close(second);
+    tundish_close(first);
+}
+END_TEST
+
 START_TEST(handles_beyond_the_table_work_and_are_counted)
 {
     struct tundish_options options = proc_still_options(1000, 1000);
@@ -112,6 +125,7 @@ static Suite *table(void)
     Suite *suite = suite_create("table");
     TCase *entries = kit_case(suite, "entries");
     tcase_add_test(entries, handles_are_listed_until_they_are_closed);
+    tcase_add_test(entries, a_program_that_calls_itself_otherwise_is_the_same_program);
     tcase_add_test(entries, handles_beyond_the_table_work_and_are_counted);
     tcase_add_test(entries, the_dead_make_room_when_the_table_is_full);
     tcase_add_test(entries, several_who_find_the_table_full_of_the_dead_are_all_listed);
