@@ -7,7 +7,6 @@
 
 #include <errno.h>
 
-#include "core/bucket.h"
 #include "core/config.h"
 #include "core/lease.h"
 #include "lib/post.h"
@@ -71,11 +70,8 @@ static void clear_former_programs(struct tundish *bucket, const struct tdi_ident
     struct tdi_instance instance;
     for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
         if (tdi_instance_get(file, i, &instance, &who) && is_same_process(&who, self) &&
-            who.start_time != 0 && who.image != 0 && who.image != self->image) {
-            if (tdi_lease_is_lessee(file, i))
-                tdi_bucket_count(file, tdi_handle_now_us(bucket));
-            tdi_instance_leave(file, &instance);
-        }
+            who.start_time != 0 && who.image != 0 && who.image != self->image)
+            tdi_repair_clear(bucket, &instance);
 }
 
 void tdi_handle_enter_now(struct tundish *bucket)
@@ -170,5 +166,5 @@ void tdi_handle_leave(struct tundish *bucket)
     if (!atomic_exchange_explicit(&bucket->here->listed, 0, memory_order_acquire))
         return;
     tdi_post_close(bucket);
-    tdi_instance_leave(bucket->file, &bucket->here->instance);
+    tdi_repair_clear(bucket, &bucket->here->instance);
 }

@@ -67,8 +67,11 @@ static void renew(struct tundish *bucket, struct tdi_layout_account *account,
         ring();
         /* The time after the claim, see core/lease.h. A handler that renewed meanwhile makes the swap fail. */
         uint64_t now_us = tdi_handle_now_us(bucket);
+        uint64_t key = atomic_load_explicit(&bucket->here->key, memory_order_relaxed);
         uint32_t more = tokens - (uint32_t)left;
-        if (tdi_bucket_lease(bucket->file, now_us, more) == 0 &&
+        bool granted = tdi_bucket_lease(bucket->file, now_us, more) == 0;
+        /* Another key: a handler forked, and they are the parent's tokens. */
+        if (granted && atomic_load_explicit(&bucket->here->key, memory_order_relaxed) == key &&
             !tdi_atom_swap_own(&thread->leased, left, tokens))
             tdi_bucket_end_lease(bucket->file, now_us, more);
     }
@@ -143,15 +146,18 @@ static int begin_leasing(struct tundish *bucket, struct tdi_layout_account *acco
 static int end_leasing(struct tundish *bucket, struct tdi_layout_account *account)
 {
     int error = 0;
+    if (!tdi_lease_is_on(bucket) && !tdi_lease_is_out(bucket))
+        return 0;
     atomic_store_explicit(&bucket->here->lease_tokens, 0, memory_order_relaxed);
     tdi_post_set_leasing(bucket, false);
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
         set_closed(bucket, i, true);
     if (tdi_handshake_strategy(account) != TUNDISH_DIRECT)
         tdi_handshake_begin_change(account, TUNDISH_DIRECT);
-    tdi_proc_barrier();
+    /* Where there is none any more (a filter came later) nothing can be taken back without the risk of having it twice. */
+    bool passed = tdi_proc_barrier() == 0;
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
-        if (!take_back(bucket, account, i))
+        if (!passed || !take_back(bucket, account, i))
             error = -EAGAIN;
     if (!error && tdi_lease_is_out(bucket))
         end_being_lessee(bucket);
@@ -204,10 +210,10 @@ static void take_back_idle(struct tundish *bucket, struct tdi_layout_account *ac
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
         if (idle >> i & 1)
             set_closed(bucket, i, true);
-    tdi_proc_barrier();
+    bool passed = tdi_proc_barrier() == 0; /* as in end_leasing */
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
         if (idle >> i & 1)
-            all &= take_back(bucket, account, i);
+            all &= passed && take_back(bucket, account, i);
     if (all)
         end_being_lessee(bucket);
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)

@@ -200,25 +200,34 @@ void tdi_post_sum(const struct tdi_post *post, enum tdi_layout_sum sum, uint64_t
         tdi_stats_sum_shared(post->stripe, sum, n);
 }
 
+/* Puts a record into the ring of a stripe. A ring without memory is one that only a spoilt file says to write to. */
+static void push(struct tundish *bucket, uint32_t stripe, struct tdi_observation observation)
+{
+    struct tdi_handle_here *here = bucket->here;
+    struct tdi_handle_thread *thread = &here->thread[stripe];
+    if (!tdi_instance_has(bucket->file, here->instance.index, TDI_MEMORY_RINGS))
+        return;
+    observation.process = here->self.pid;
+    observation.thread = stripe != TDI_STATS_SHARED ? atomic_load_explicit(&thread->id, memory_order_relaxed)
+                                                    : tdi_proc_thread();
+    tdi_ring_push(bucket->file, here->instance.index, stripe, &thread->pushing, &observation);
+}
+
 static void record(struct tundish *bucket, const struct tdi_post *post, enum tdi_layout_kind kind,
                    uint32_t tokens, int error, uint64_t began_ns)
 {
-    struct tdi_handle_thread *thread = &bucket->here->thread[post->index];
-    if (!tdi_post_is_due(post->stripe, thread) || post->account == &bucket->here->own ||
-        !tdi_instance_has(bucket->file, bucket->here->instance.index, TDI_MEMORY_RINGS))
+    if (post->account == &bucket->here->own ||
+        !tdi_post_is_due(post->stripe, &bucket->here->thread[post->index]))
         return;
     uint64_t now_ns = tdi_clock_now_ns();
-    struct tdi_observation observation = {
-        .at_us = tdi_handle_us(bucket, now_ns),
-        .wait_ns = began_ns ? now_ns - began_ns : 0,
-        .tokens = tokens,
-        .thread = post->index != TDI_STATS_SHARED ? atomic_load_explicit(&thread->id, memory_order_relaxed)
-                                                  : tdi_proc_thread(),
-        .process = bucket->here->self.pid,
-        .kind = (uint16_t)kind,
-        .error = (uint16_t)-error,
-    };
-    tdi_ring_push(bucket->file, bucket->here->instance.index, post->index, &thread->pushing, &observation);
+    push(bucket, post->index,
+         (struct tdi_observation){
+             .at_us = tdi_handle_us(bucket, now_ns),
+             .wait_ns = began_ns ? now_ns - began_ns : 0,
+             .tokens = tokens,
+             .kind = (uint16_t)kind,
+             .error = (uint16_t)-error,
+         });
 }
 
 int tdi_post_record(struct tundish *bucket, enum tdi_layout_kind kind, uint32_t tokens, int error)
@@ -232,26 +241,16 @@ void tdi_post_record_own(struct tundish *bucket, struct tdi_layout_stripe *strip
                          uint32_t tokens, int error, uint64_t at_us)
 {
     struct tdi_layout_account *account = atomic_load_explicit(&bucket->here->account, memory_order_relaxed);
-    if (!account ||
-        account == &bucket->here->own) /* no account: a handler forked in the middle, this is the child */
+    /* No account: a handler forked in the middle, this is the child. */
+    if (!account || account == &bucket->here->own)
         return;
-    if (!tdi_instance_has(bucket->file, bucket->here->instance.index, TDI_MEMORY_RINGS))
-        return; /* only a spoilt file says so */
     if (tdi_ring_is_full(account, stripe)) {
         tdi_stats_sum(stripe, TDI_SUM_DROPPED, 1);
         return;
     }
-    uint32_t index = (uint32_t)(stripe - account->stripe);
-    struct tdi_handle_thread *thread = &bucket->here->thread[index];
-    struct tdi_observation observation = {
-        .at_us = at_us,
-        .tokens = tokens,
-        .thread = atomic_load_explicit(&thread->id, memory_order_relaxed),
-        .process = bucket->here->self.pid,
-        .kind = (uint16_t)kind,
-        .error = (uint16_t)-error,
-    };
-    tdi_ring_push(bucket->file, bucket->here->instance.index, index, &thread->pushing, &observation);
+    push(bucket, (uint32_t)(stripe - account->stripe),
+         (struct tdi_observation){
+             .at_us = at_us, .tokens = tokens, .kind = (uint16_t)kind, .error = (uint16_t)-error});
 }
 
 static enum tdi_layout_count count_of(int error)

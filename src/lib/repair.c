@@ -92,6 +92,13 @@ void tdi_repair_slots(struct tundish *bucket, struct tdi_repair_claims *claims, 
     tdi_repair_wake(bucket, ring);
 }
 
+void tdi_repair_clear(struct tundish *bucket, const struct tdi_instance *instance)
+{
+    if (tdi_lease_is_lessee(bucket->file, instance->index))
+        tdi_bucket_count(bucket->file, tdi_handle_now_us(bucket));
+    tdi_instance_leave(bucket->file, instance);
+}
+
 static void bury(struct tundish *bucket, uint32_t index, const struct tdi_identity *self,
                  struct tdi_queue_ring *ring)
 {
@@ -100,9 +107,7 @@ static void bury(struct tundish *bucket, uint32_t index, const struct tdi_identi
     if (!tdi_instance_get(bucket->file, index, &instance, &who) || tdi_proc_may_live(&who, self))
         return;
     evict_owner(bucket, (uint32_t)instance.owner, ring); /* while it is still known that it is gone */
-    if (tdi_lease_is_lessee(bucket->file, index))
-        tdi_bucket_count(bucket->file, tdi_handle_now_us(bucket));
-    tdi_instance_leave(bucket->file, &instance);
+    tdi_repair_clear(bucket, &instance);
 }
 
 void tdi_repair_instances(struct tundish *bucket, const struct tdi_identity *self)

@@ -30,6 +30,12 @@ void tdi_repair_slots(struct tundish *bucket, struct tdi_repair_claims *claims, 
 /* Frees the entries of handles whose processes are gone, and their slots. */
 void tdi_repair_instances(struct tundish *bucket, const struct tdi_identity *self);
 
+/*
+ * Clears an entry, unless it is somebody else's by now. What falls due is counted first if it was a lessee's: what
+ * was held back for it is not to be found due afterwards.
+ */
+void tdi_repair_clear(struct tundish *bucket, const struct tdi_instance *instance);
+
 /* Gives back what killed processes had on lease: while they are lessees, the bucket fills up to less. */
 void tdi_repair_lessees(struct tundish *bucket, const struct tdi_identity *self);
 

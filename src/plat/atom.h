@@ -74,8 +74,8 @@ TDI_INLINE bool tdi_atom_spend_own(_Atomic(uint64_t) *word, uint64_t n)
 #else
     bool negative = (int64_t)(atomic_fetch_sub_explicit(word, n, memory_order_relaxed) - n) < 0;
 #endif
-    if (tdi_unlikely(negative))
-        tdi_atom_add_own(word, n);
+    if (tdi_unlikely(negative) && (int64_t)atomic_load_explicit(word, memory_order_relaxed) < 0)
+        tdi_atom_add_own(word, n); /* else a handler forked, and this is the child, whose word is 0 */
     return !negative;
 }
 

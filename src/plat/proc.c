@@ -242,9 +242,9 @@ int tdi_proc_barrier_prepare(void)
     return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }
 
-void tdi_proc_barrier(void)
+int tdi_proc_barrier(void)
 {
-    membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 uint32_t tdi_proc_pid(void)

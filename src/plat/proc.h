@@ -45,10 +45,10 @@ bool tdi_proc_thread_lives(uint32_t thread);
 
 /*
  * A full memory barrier in every running thread of this process at once. prepare() once per process before, and
- * again after a fork: 0, or a negative errno where the kernel has none.
+ * again after a fork. 0, or a negative errno where the kernel has none, or a filter forbids it, also by now.
  */
 int tdi_proc_barrier_prepare(void);
-void tdi_proc_barrier(void);
+int tdi_proc_barrier(void);
 
 uint32_t tdi_proc_pid(void);
 uint32_t tdi_proc_uid(void);
