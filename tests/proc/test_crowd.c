@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "lib/sidecar.h"
+#include "lib/adapt.h"
 #include "proc/proc.h"
 
 #define CAPACITY 1000000
@@ -69,7 +69,7 @@ START_TEST(a_crowd_gets_leases_by_itself_and_loses_them)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, take_flat_out, &stage), 0);
     uint64_t took_ns = await_strategy(stage.bucket, TUNDISH_LEASED, 20 * KIT_SECOND);
     struct tundish_sidecar_stats stats = stats_of(stage.bucket);
-    bool crowded = stats.retries * TDI_SIDECAR_CONTENDED > stats.granted;
+    bool crowded = stats.retries * TDI_ADAPT_CONTENDED > stats.granted;
     if (!crowded && stats.strategy == TUNDISH_DIRECT) {
         fprintf(stderr, "the machine is busy: the threads were seldom in each other's way\n");
         end(&stage, threads);
