@@ -294,9 +294,10 @@ START_TEST(handlers_run_during_a_wait_and_the_wait_goes_on)
     ck_assert_int_eq(tundish_acquire_for(bucket, 90000, 30 * KIT_MILLISECOND), -ETIMEDOUT);
     ck_assert_uint_ge(tundish_now_ns() - start_ns, 30 * KIT_MILLISECOND);
     struct tundish_demand demand = {bucket, 60};
-    ck_assert_int_eq(tundish_acquire_all(&demand, 1, tundish_now_ns() + PATIENCE_NS), 0);
+    do /* who gets no processor for a while finds many of the timer's signals as one */
+        ck_assert_int_eq(tundish_acquire_all(&demand, 1, tundish_now_ns() + PATIENCE_NS), 0);
+    while (atomic_load(&handled) < 5);
     start_timer(0);
-    ck_assert_uint_ge(atomic_load(&handled), 5);
     tundish_close(bucket);
 }
 END_TEST
