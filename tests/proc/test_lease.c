@@ -681,6 +681,40 @@ START_TEST(who_waits_for_everything_clears_a_killed_lessee)
 }
 END_TEST
 
+static int take_with_leases(unsigned index, void *shared)
+{
+    struct stage *stage = shared;
+    struct tundish *bucket = proc_open("stopped");
+    (void)index;
+    lease(bucket);
+    take_lease(bucket);
+    kit_barrier_wait(&stage->barrier);
+    for (;;)
+        (void)tundish_try_acquire(bucket, 1);
+    return 0;
+}
+
+/* It cannot give back what it has, and it is not dead. */
+START_TEST(who_waits_for_everything_gets_it_though_a_lessee_is_stopped)
+{
+    struct tundish_options options = proc_options(CAPACITY, 2000000, 1000000);
+    options.flags = _i == 0 ? 0 : TUNDISH_STRICT;
+    struct stage *stage = new_stage(proc_create("stopped", &options));
+    siginfo_t state;
+    kit_barrier_init(&stage->barrier, 2);
+    struct kit_children *child = kit_spawn(1, take_with_leases, stage);
+    kit_barrier_wait(&stage->barrier);
+    kill(kit_child_pid(child, 0), SIGSTOP);
+    ck_assert_int_eq(waitid(P_PID, (id_t)kit_child_pid(child, 0), &state, WSTOPPED | WNOWAIT), 0);
+    int error = tundish_acquire_for(stage->bucket, CAPACITY, 10 * KIT_SECOND);
+    kit_expect(error == 0, "%s", tundish_strerror(error));
+    kit_child_kill(child, 0);
+    kit_collect(child, 30 * KIT_SECOND);
+    tundish_close(stage->bucket);
+    ck_assert_int_eq(tundish_unlink("stopped"), 0);
+}
+END_TEST
+
 START_TEST(who_waits_for_everything_gets_it)
 {
     struct tundish_options options = proc_options(CAPACITY, _i == 0 ? 100000000 : 2000000, 1000000);
@@ -721,6 +755,7 @@ static Suite *leases(void)
     tcase_add_test(back, a_threads_end_returns_its_lease);
     tcase_add_test(back, closing_and_unregistering_return_leases);
     TCase *line = kit_case(suite, "line");
+    tcase_set_timeout(line, 60);
     tcase_add_loop_test(line, who_waits_for_everything_gets_it, 0, 2);
     if (HAS_THREAD_SANITIZER)
         return suite; /* it knows no forks of several threads */
@@ -730,6 +765,7 @@ static Suite *leases(void)
     tcase_add_test(back, a_process_that_ends_returns_its_leases);
     tcase_add_loop_test(back, whoever_opens_the_bucket_clears_a_killed_lessee, 0, 2);
     tcase_add_test(line, who_waits_for_everything_clears_a_killed_lessee);
+    tcase_add_loop_test(line, who_waits_for_everything_gets_it_though_a_lessee_is_stopped, 0, 2);
     return suite;
 }
 
