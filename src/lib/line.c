@@ -42,7 +42,15 @@ void tdi_line_count(struct tdi_line *line, int error)
 {
     line->counted = true;
     tdi_acquire_count(line->bucket, line->kind, line->n, error, line->began_ns);
-    tdi_probe_wait_end(line->bucket, line->n, error, tdi_clock_now_ns() - line->began_ns);
+}
+
+/* It is out of the line, which is said once: a wait that is cancelled may be ended by its owner again. */
+static int leave(struct tdi_line *line, int error)
+{
+    if (!line->left)
+        tdi_probe_wait_end(line->bucket, line->n, error, tdi_clock_now_ns() - line->began_ns);
+    line->left = true;
+    return error;
 }
 
 void tdi_line_heed_signals(struct tdi_line *line, const sigset_t *mask)
@@ -83,10 +91,12 @@ static enum tdi_queue_result find_room(struct tdi_line *line, uint64_t now_us)
     return TDI_QUEUE_GRANTED;
 }
 
-static enum tdi_queue_result time_out(struct tdi_line *line)
+static void give_back(struct tdi_line *line)
 {
-    tdi_line_end(line);
-    return TDI_QUEUE_TIMED_OUT;
+    struct tundish *bucket = line->bucket;
+    start_over_if_forked(line);
+    tdi_queue_cancel(bucket->file, &line->waiter, tdi_handle_now_us(bucket));
+    tdi_repair_wake(bucket, &line->waiter.ring);
 }
 
 /* Steps until there is nothing to do but sleep. */
@@ -109,8 +119,10 @@ static enum tdi_queue_result step(struct tdi_line *line, uint64_t deadline_ns)
         }
         if (result == TDI_QUEUE_GRANTED || result == TDI_QUEUE_TIMED_OUT)
             return result;
-        if (now_ns >= deadline_ns) /* also where the file makes nonsense of its own time */
-            return time_out(line);
+        if (now_ns >= deadline_ns) { /* also where the file makes nonsense of its own time */
+            give_back(line);
+            return TDI_QUEUE_TIMED_OUT;
+        }
         if (result == TDI_QUEUE_SUSPECT && !tdi_repair_suspect(bucket, &waiter->suspect, &waiter->ring))
             tdi_queue_vouch(bucket->file, waiter->suspect.slot, now_us);
         if (result == TDI_QUEUE_FULL || result == TDI_QUEUE_SLEEP)
@@ -138,9 +150,9 @@ int tdi_line_poll(struct tdi_line *line, uint64_t deadline_ns)
 {
     enum tdi_queue_result result = step(line, deadline_ns);
     if (result == TDI_QUEUE_GRANTED)
-        return 0;
+        return leave(line, 0);
     if (result == TDI_QUEUE_TIMED_OUT)
-        return -ETIMEDOUT;
+        return leave(line, -ETIMEDOUT);
     forget_dead_lessees(line->bucket);
     uint64_t now_ns = tdi_clock_now_ns();
     uint64_t most_ns = now_ns + NS_PER_DOOR;
@@ -233,8 +245,6 @@ int tdi_line_wait(struct tdi_line *line, uint64_t deadline_ns)
 
 void tdi_line_end(struct tdi_line *line)
 {
-    struct tundish *bucket = line->bucket;
-    start_over_if_forked(line);
-    tdi_queue_cancel(bucket->file, &line->waiter, tdi_handle_now_us(bucket));
-    tdi_repair_wake(bucket, &line->waiter.ring);
+    give_back(line);
+    leave(line, -ECANCELED);
 }

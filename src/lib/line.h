@@ -21,6 +21,7 @@ struct tdi_line {
     enum tdi_layout_kind kind; /* it is counted as */
     uint64_t began_ns;
     bool counted;
+    bool left;
     bool deaf;
     const sigset_t *mask; /* sleep with this one, see tdi_line_heed_signals; NULL: sleep on the bell */
     bool forked;          /* it had to start over: this is a child of whom it was begun by */
