@@ -131,6 +131,17 @@ void tdi_instance_note_memory(struct tdi_layout *file, uint32_t index, uint64_t 
     atomic_fetch_or_explicit(&file->instance[index].memory, memory, memory_order_release);
 }
 
+bool tdi_instance_has_rest(const struct tdi_layout *file)
+{
+    /* Pairs with the release in tdi_instance_note_rest. */
+    return atomic_load_explicit(&file->instances.memory, memory_order_acquire) & TDI_MEMORY_REST;
+}
+
+void tdi_instance_note_rest(struct tdi_layout *file)
+{
+    atomic_fetch_or_explicit(&file->instances.memory, TDI_MEMORY_REST, memory_order_release);
+}
+
 /* One time for all who fork, the latest: it outlives their entries, and is there for those without one. */
 void tdi_instance_note_fork(struct tdi_layout *file, uint64_t now_us)
 {

@@ -42,6 +42,10 @@ uint32_t tdi_instance_count(const struct tdi_layout *file);
 bool tdi_instance_has(const struct tdi_layout *file, uint32_t index, uint64_t memory);
 void tdi_instance_note_memory(struct tdi_layout *file, uint32_t index, uint64_t memory);
 
+/* The same of `rest`. */
+bool tdi_instance_has_rest(const struct tdi_layout *file);
+void tdi_instance_note_rest(struct tdi_layout *file);
+
 /*
  * A process that has the file open is about to make another, which is not listed before it has run a little;
  * its parent may be gone by then. For TDI_INSTANCE_FORK_US it is to be reckoned with. A time that lies further

@@ -34,7 +34,8 @@ struct tdi_handle_here {
     _Atomic(uint64_t) direct_key;                 /* the key under DIRECT, else 0 */
     _Atomic(uint64_t) leasing_key;                /* the key under LEASED, else 0 */
     _Atomic(uint64_t) key;                        /* 0: there is no account yet; see lib/post.h */
-    _Atomic(struct tdi_layout_account *) account; /* in the file, or `own` where there is no place for it */
+    _Atomic(struct tdi_layout_account *) account; /* in the file, or `own` where there is no place for it, */
+    _Atomic(struct tdi_layout_account *) rest;    /* and then in the file's too, NULL: not yet */
     _Atomic(uint32_t) lease_tokens;               /* what a thread may take in advance; 0: strategy DIRECT */
     struct tdi_instance instance;
     struct tdi_identity self;

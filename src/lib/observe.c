@@ -64,6 +64,8 @@ void tdi_observe_total(const struct tundish *bucket, struct tdi_stats *out)
         if (account)
             tdi_stats_add_place(account, out);
     }
+    if (tdi_instance_has_rest(bucket->file))
+        tdi_stats_add_place(&bucket->file->rest, out);
 }
 
 void tdi_observe_bury(struct tundish *bucket)

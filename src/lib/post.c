@@ -53,6 +53,16 @@ static void carry_over(struct tdi_layout_tally *from, struct tdi_layout_tally *t
                                   memory_order_relaxed);
 }
 
+/* The same, but it stays where it was too. */
+static void hand_in(const struct tdi_layout_tally *from, struct tdi_layout_tally *to)
+{
+    const _Atomic(uint64_t) *source = &from->count[0][0];
+    _Atomic(uint64_t) *target = &to->count[0][0];
+    for (uint32_t i = 0; i < sizeof(*from) / sizeof(*source); i++)
+        atomic_fetch_add_explicit(&target[i], atomic_load_explicit(&source[i], memory_order_relaxed),
+                                  memory_order_relaxed);
+}
+
 /* From now on threads count in this account; none has a note of its key yet. */
 static void begin(struct tdi_handle_here *here, struct tdi_layout_account *account)
 {
@@ -62,6 +72,24 @@ static void begin(struct tdi_handle_here *here, struct tdi_layout_account *accou
     atomic_store_explicit(&here->key, key, memory_order_release);
     atomic_store_explicit(&here->leasing_key, 0, memory_order_relaxed);
     atomic_store_explicit(&here->direct_key, key, memory_order_relaxed);
+}
+
+/*
+ * A handle without a place counts for itself, for its sidecar to ask, and in the rest of the file, for everybody.
+ * What it has counted before it does that is handed in.
+ */
+static void join_the_rest(struct tundish *bucket)
+{
+    struct tdi_layout_account *rest = &bucket->file->rest, *own = &bucket->here->own;
+    if (!tdi_instance_has_rest(bucket->file)) {
+        if (tdi_file_populate(rest, sizeof *rest) != 0)
+            return;
+        tdi_instance_note_rest(bucket->file);
+    }
+    struct tdi_layout_account *none = NULL;
+    if (atomic_compare_exchange_strong_explicit(&bucket->here->rest, &none, rest, memory_order_relaxed,
+                                                memory_order_relaxed))
+        hand_in(&own->stripe[TDI_STATS_SHARED].tally, &rest->stripe[TDI_STATS_SHARED].tally);
 }
 
 void tdi_post_open(struct tundish *bucket, const struct tdi_instance *instance)
@@ -131,9 +159,12 @@ static uint64_t await_key(const struct tdi_handle_here *here)
     return key;
 }
 
-static struct tdi_post post_at(struct tdi_layout_account *account, uint32_t index)
+static struct tdi_post post_at(const struct tdi_handle_here *here, struct tdi_layout_account *account,
+                               uint32_t index)
 {
-    return (struct tdi_post){account, index, &account->stripe[index]};
+    struct tdi_layout_account *rest =
+        account == &here->own ? atomic_load_explicit(&here->rest, memory_order_relaxed) : NULL;
+    return (struct tdi_post){account, rest, index, &account->stripe[index]};
 }
 
 /*
@@ -163,12 +194,15 @@ static struct tdi_post find(struct tundish *bucket)
     tdi_handle_enter(bucket);
     uint64_t key = await_key(here);
     if (key == 0)
-        return post_at(&here->own, TDI_STATS_SHARED);
+        return post_at(here, &here->own, TDI_STATS_SHARED);
     struct tdi_layout_account *account = atomic_load_explicit(&here->account, memory_order_relaxed);
     /* A child that lives in its parent's memory (vfork) is not a thread of it. */
     if (here->self.pid != 0 && here->self.pid != tdi_proc_pid())
-        return post_at(account, TDI_STATS_SHARED);
-    struct tdi_post post = post_at(account, find_stripe(here));
+        return post_at(here, account, TDI_STATS_SHARED);
+    if (account == &here->own)
+        join_the_rest(bucket);
+    struct tdi_post post =
+        post_at(here, account, account == &here->own ? TDI_STATS_SHARED : find_stripe(here));
     write_note(bucket, post.index == TDI_STATS_SHARED ? key | TDI_POST_SHARES : key, &post);
     return post;
 }
@@ -181,15 +215,7 @@ struct tdi_post tdi_post_here(struct tundish *bucket)
     if (key == 0 || (note.key & ~TDI_POST_SHARES) != key)
         return find(bucket);
     struct tdi_layout_account *account = atomic_load_explicit(&bucket->here->account, memory_order_relaxed);
-    return (struct tdi_post){account, (uint32_t)(note.stripe - account->stripe), note.stripe};
-}
-
-void tdi_post_grant(const struct tdi_post *post, enum tdi_layout_kind kind, uint32_t n)
-{
-    if (tdi_likely(post->index != TDI_STATS_SHARED))
-        tdi_stats_grant(post->stripe, kind, n);
-    else
-        tdi_stats_grant_shared(post->stripe, kind, n);
+    return post_at(bucket->here, account, (uint32_t)(note.stripe - account->stripe));
 }
 
 void tdi_post_sum(const struct tdi_post *post, enum tdi_layout_sum sum, uint64_t n)
@@ -198,6 +224,8 @@ void tdi_post_sum(const struct tdi_post *post, enum tdi_layout_sum sum, uint64_t
         tdi_stats_sum(post->stripe, sum, n);
     else
         tdi_stats_sum_shared(post->stripe, sum, n);
+    if (tdi_unlikely(post->rest))
+        tdi_stats_sum_shared(&post->rest->stripe[TDI_STATS_SHARED], sum, n);
 }
 
 /* Puts a record into the ring of a stripe. A ring without memory is one that only a spoilt file says to write to. */
@@ -258,14 +286,24 @@ static enum tdi_layout_count count_of(int error)
     return error == -EAGAIN || error == -E2BIG ? TDI_COUNT_REFUSED : TDI_COUNT_ENDED;
 }
 
-static void count(const struct tdi_post *post, enum tdi_layout_kind kind, uint32_t n, int error)
+static void count_shared(struct tdi_layout_stripe *stripe, enum tdi_layout_kind kind, uint32_t n, int error)
 {
     if (error == 0)
-        tdi_post_grant(post, kind, n);
-    else if (post->index != TDI_STATS_SHARED)
-        tdi_stats_count(post->stripe, kind, count_of(error));
+        tdi_stats_grant_shared(stripe, kind, n);
     else
-        tdi_stats_count_shared(post->stripe, kind, count_of(error));
+        tdi_stats_count_shared(stripe, kind, count_of(error));
+}
+
+static void count(const struct tdi_post *post, enum tdi_layout_kind kind, uint32_t n, int error)
+{
+    if (tdi_unlikely(post->index == TDI_STATS_SHARED))
+        count_shared(post->stripe, kind, n, error);
+    else if (error == 0)
+        tdi_stats_grant(post->stripe, kind, n);
+    else
+        tdi_stats_count(post->stripe, kind, count_of(error));
+    if (tdi_unlikely(post->rest))
+        count_shared(&post->rest->stripe[TDI_STATS_SHARED], kind, n, error);
 }
 
 void tdi_post_count(struct tundish *bucket, enum tdi_layout_kind kind, uint32_t n, int error,
@@ -278,6 +316,8 @@ void tdi_post_count(struct tundish *bucket, enum tdi_layout_kind kind, uint32_t 
         tdi_post_sum(&post, error == 0 ? TDI_SUM_WAITED_NS : TDI_SUM_ENDED_NS, waited_ns);
         if (error == 0)
             tdi_stats_note_wait(post.account, waited_ns);
+        if (error == 0 && post.rest)
+            tdi_stats_note_wait(post.rest, waited_ns);
     }
     if (tdi_unlikely(tdi_ring_every(post.stripe) != 0))
         record(bucket, &post, kind, n, error, began_ns);

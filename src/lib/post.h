@@ -27,6 +27,7 @@ struct tdi_post_note {
 
 struct tdi_post {
     struct tdi_layout_account *account;
+    struct tdi_layout_account *rest; /* to count in too, by its shared stripe; NULL for most */
     uint32_t index;
     struct tdi_layout_stripe *stripe;
 };
@@ -80,7 +81,6 @@ TDI_INLINE bool tdi_post_is_leasing(const struct tdi_handle_here *here, const st
 struct tdi_post tdi_post_here(struct tundish *bucket);
 
 /* Counting there. */
-void tdi_post_grant(const struct tdi_post *post, enum tdi_layout_kind kind, uint32_t n);
 void tdi_post_sum(const struct tdi_post *post, enum tdi_layout_sum sum, uint64_t n);
 
 /* Records one operation that did not wait, if it is its turn; returns `error`. */

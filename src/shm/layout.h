@@ -106,13 +106,15 @@ struct tdi_layout_instance {
 struct tdi_layout_instances {
     _Atomic(uint32_t) next_owner;
     _Atomic(uint32_t) unlisted; /* handles that found no free slot, ever */
+    _Atomic(uint32_t) memory;   /* TDI_MEMORY_REST if `rest` has memory, for ever */
 };
+#define TDI_MEMORY_REST UINT32_C(1)
 
 /* How tokens were asked for. */
 enum tdi_layout_kind {
     TDI_KIND_TRY,     /* tundish_try_acquire */
-    TDI_KIND_ACQUIRE, /* tundish_acquire and its kin, the preloaded library's waits */
-    TDI_KIND_ALL,     /* several buckets at once */
+    TDI_KIND_ACQUIRE, /* tundish_acquire and its kin */
+    TDI_KIND_ALL,     /* several buckets at once, also if it is one; the preloaded library's way */
     TDI_KIND_WAITER,  /* tundish_waiter_start */
     TDI_KINDS
 };
@@ -224,8 +226,9 @@ struct tdi_layout {
     TDI_ON_ITS_OWN_LINE struct tdi_layout_line line;
     TDI_ON_ITS_OWN_LINE struct tdi_layout_instances instances;
     TDI_ON_ITS_OWN_LINE struct tdi_layout_instance instance[TDI_LAYOUT_INSTANCES];
-    /* Up to here every file has memory; from here on only where an instance's `memory` says so. */
+    /* Up to here every file has memory; from here on only where a `memory` says so. */
     struct tdi_layout_account account[TDI_LAYOUT_INSTANCES];
+    struct tdi_layout_account rest; /* the counts of all handles that have no place in the table */
     struct tdi_layout_rings rings[TDI_LAYOUT_INSTANCES];
 };
 #define TDI_LAYOUT_ALWAYS offsetof(struct tdi_layout, account)

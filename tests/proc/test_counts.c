@@ -128,6 +128,7 @@ struct worker {
     struct tundish *bucket;
     struct tally tally;
     uint32_t random;
+    int rounds;
 };
 
 /* What a worker counted goes to its process and to all. */
@@ -226,7 +227,7 @@ static void *ask_in_all_ways(void *argument)
 {
     struct worker *worker = argument;
     struct tundish *const *bucket = worker->stage->bucket;
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < worker->rounds; i++) {
         uint32_t n = 1 + proc_random(&worker->random, 3);
         struct tundish *one = bucket[proc_random(&worker->random, 2)];
         switch (proc_random(&worker->random, 16)) {
@@ -270,6 +271,7 @@ static int ask_in_threads(unsigned index, void *shared)
     for (unsigned i = 0; i < MANY_THREADS; i++) {
         worker[i].stage = stage;
         worker[i].random = index * 100 + i + 1;
+        worker[i].rounds = 3000;
         kit_expect(pthread_create(&thread[i], NULL, ask_in_all_ways, &worker[i]) == 0, "no thread");
     }
     for (unsigned i = 0; i < MANY_THREADS; i++) {
@@ -345,22 +347,51 @@ START_TEST(a_forked_child_is_an_instance_of_its_own)
 }
 END_TEST
 
-START_TEST(handles_beyond_the_table_work_and_the_listed_are_counted)
+#define CROWD (TDI_LAYOUT_INSTANCES + 16)
+
+/* All of them have the buckets open at once. */
+static int ask_in_a_crowd(unsigned index, void *shared)
+{
+    struct stage *stage = shared;
+    struct worker worker = {.stage = stage, .random = index + 1, .rounds = 100};
+    try_and_note(stage->bucket[0], 1, &worker.tally);
+    try_and_note(stage->bucket[1], 1, &worker.tally);
+    kit_barrier_wait(&stage->barrier);
+    ask_in_all_ways(&worker);
+    hand_in(&worker, &stage->own[0]);
+    kit_barrier_wait(&stage->barrier);
+    if (index % 2)
+        end_stage(stage);
+    return 0;
+}
+
+START_TEST(processes_beyond_the_table_are_counted_in_the_total)
+{
+    struct tundish_options options = proc_options(100, 50000, 1000000);
+    struct stage *stage = new_stage(CROWD, &options);
+    kit_collect(kit_spawn(CROWD, ask_in_a_crowd, stage), PATIENCE_NS);
+    ck_assert_uint_ge(proc_info(stage->bucket[0]).unlisted, CROWD - TDI_LAYOUT_INSTANCES);
+    expect_totals(stage->bucket, 2, &stage->tally, "with more processes than places");
+    end_stage(stage);
+}
+END_TEST
+
+START_TEST(handles_beyond_the_table_are_counted_in_the_total)
 {
     struct tundish_options options = proc_still_options(1000, 1000);
     struct tundish *handle[TDI_LAYOUT_INSTANCES + 6];
-    struct tally listed, others;
-    memset((void *)&listed, 0, sizeof listed);
-    memset((void *)&others, 0, sizeof others);
+    struct tally all;
+    memset((void *)&all, 0, sizeof all);
     handle[0] = proc_create("one", &options);
     for (unsigned i = 0; i < PROC_LEN(handle); i++) {
         handle[i] = i ? proc_open("one") : handle[0];
-        try_and_note(handle[i], 1 + i % 5, i < TDI_LAYOUT_INSTANCES ? &listed : &others);
-        try_and_note(handle[i], 2000, i < TDI_LAYOUT_INSTANCES ? &listed : &others);
+        try_and_note(handle[i], 1 + i % 5, &all);
+        try_and_note(handle[i], 2000, &all);
+        tundish_release(handle[i], 1);
+        atomic_fetch_add(&all.released, 1);
     }
-    expect_totals(handle, 1, &listed, "with more handles than places");
+    expect_totals(handle, 1, &all, "with more handles than places");
     ck_assert_uint_eq(proc_info(handle[0]).unlisted, 6);
-    ck_assert_uint_eq(atomic_load(&others.count[TDI_KIND_TRY][TDI_COUNT_GRANTED]), 6);
     for (unsigned i = 0; i < PROC_LEN(handle); i++)
         tundish_close(handle[i]);
 }
@@ -752,7 +783,8 @@ static Suite *counts(void)
     tcase_add_test(crowds, threads_that_come_and_go_are_all_counted);
     TCase *instances = kit_case(suite, "instances");
     tcase_add_test(instances, a_forked_child_is_an_instance_of_its_own);
-    tcase_add_test(instances, handles_beyond_the_table_work_and_the_listed_are_counted);
+    tcase_add_test(instances, handles_beyond_the_table_are_counted_in_the_total);
+    tcase_add_test(instances, processes_beyond_the_table_are_counted_in_the_total);
     tcase_add_test(instances, a_place_of_the_dead_begins_anew_and_the_total_keeps_all);
     TCase *handlers = kit_case(suite, "handlers");
     tcase_set_timeout(handlers, 60);
