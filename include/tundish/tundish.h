@@ -84,7 +84,7 @@ struct tundish_info {
     uint64_t age_ns;         /* since creation, not counting time the machine was switched off */
     uint32_t instances;      /* handles in the file's table, this one included; a killed one counts until
                                 another handle needs its place */
-    uint32_t unlisted;       /* handles that found the file's table full; they work but are not listed */
+    uint32_t unlisted;       /* handles that ever found the file's table full; they work but are not listed */
     uint32_t waiting;        /* acquires in line */
     uint64_t oldest_wait_ns; /* how long the first of them has been there */
 };
@@ -250,11 +250,12 @@ void tundish_waiter_free(struct tundish_waiter *waiter);
 
 /*
  * Observation. Every handle is an instance in the bucket's file and counts there what it does: 64 at a time are
- * listed, others count for themselves. A sidecar looks after instances: it keeps statistics, takes out records
- * of single operations, and may change how an instance gets its tokens. The process's own is one thread that
- * the first registration starts: it sleeps while nothing happens (it looks five times a second at most), ends
- * at exit, and in a forked child starts anew when a handle is registered there. `tundish sidecar` is another,
- * for all buckets of a directory, and needs nothing of this.
+ * listed; the others share one account, are in the bucket's totals only, and stay DIRECT. A sidecar looks after
+ * instances: it keeps statistics, takes out records of single operations, and may change how an instance gets its
+ * tokens. The process's own is one thread that the first registration starts. It looks every 20 ms while something
+ * happens, every 5 ms while tokens are out on lease, 4 times a second when nothing did and once a second after
+ * 5 s of that. It ends at exit, and in a forked child starts anew when a handle is registered there. `tundish
+ * sidecar` is another, for all buckets of a directory, and needs nothing of this.
  */
 enum tundish_strategy {
     TUNDISH_DIRECT = 0, /* each acquire takes its tokens from the bucket */

@@ -5,9 +5,11 @@
  * the old generation have left. Operations on the shared word are right under every strategy: they need not
  * enter.
  *
- * A thread enters by plain stores to its own stripe. What a full barrier on its side would do, the one who
+ * A thread enters by a plain store to a word of its own. What a full barrier on its side would do, the one who
  * changes does for all threads of the process at once (tdi_proc_barrier, between begin and the first question):
- * so only the process itself can change its strategy. Threads without a stripe count themselves in and out.
+ * so only the process itself can change its strategy, and the words are in its own memory, which a fork wipes.
+ * In the file they would not do: a child that a signal handler forked in the midst of an operation goes on with
+ * it, and would write to its parent's.
  */
 #ifndef TUNDISH_CORE_HANDSHAKE_H
 #define TUNDISH_CORE_HANDSHAKE_H
@@ -16,10 +18,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/stats.h"
+#include "plat/atom.h"
 #include "shm/layout.h"
 
-#define TDI_HANDSHAKE_INSIDE (UINT32_C(1) << 31) /* in `inside`, with the generation; 0: not inside */
+/* A thread's word: 0 it is not inside; else this, and the generation. */
+typedef _Atomic(uint32_t) tdi_handshake_inside;
+#define TDI_HANDSHAKE_INSIDE (UINT32_C(1) << 31)
 
 /* The strategy in force, a public number; any in a spoilt file. */
 static inline uint32_t tdi_handshake_strategy(const struct tdi_layout_account *account)
@@ -35,41 +39,42 @@ static inline uint32_t tdi_handshake_generation(const struct tdi_layout_account 
 /* Where an operation came in, for leaving. */
 struct tdi_handshake {
     uint32_t generation;
-    uint32_t before; /* what the stripe said: a signal handler leaves it as it found it */
+    uint32_t before; /* what the word said: a signal handler leaves it as it found it */
 };
 
-/* Enters by the calling thread's own stripe. The strategy and what depends on it are read after this. */
-TDI_INLINE struct tdi_handshake tdi_handshake_enter_own(struct tdi_layout_account *account,
-                                                        struct tdi_layout_stripe *stripe)
+/* Enters. The strategy and what depends on it are read after this. */
+TDI_INLINE struct tdi_handshake tdi_handshake_enter(const struct tdi_layout_account *account,
+                                                    tdi_handshake_inside *inside)
 {
-    struct tdi_handshake self = {0, atomic_load_explicit(&stripe->inside, memory_order_relaxed)};
+    struct tdi_handshake self = {0, atomic_load_explicit(inside, memory_order_relaxed)};
     do {
         self.generation = tdi_handshake_generation(account);
-        atomic_store_explicit(&stripe->inside, self.generation | TDI_HANDSHAKE_INSIDE, memory_order_relaxed);
+        atomic_store_explicit(inside, self.generation | TDI_HANDSHAKE_INSIDE, memory_order_relaxed);
         atomic_signal_fence(
             memory_order_seq_cst); /* the processor's is tdi_proc_barrier, on the other side */
     } while (tdi_unlikely(tdi_handshake_generation(account) != self.generation));
     return self;
 }
 
-TDI_INLINE void tdi_handshake_leave_own(struct tdi_layout_stripe *stripe, struct tdi_handshake self)
+TDI_INLINE void tdi_handshake_leave(tdi_handshake_inside *inside, struct tdi_handshake self)
 {
     /* Release pairs with the acquire in tdi_handshake_is_inside: what was done is seen by who waited. */
-    atomic_store_explicit(&stripe->inside, self.before, memory_order_release);
+    atomic_store_explicit(inside, self.before, memory_order_release);
 }
-
-/* The same for a thread without a stripe, and for one that does not know. */
-struct tdi_handshake tdi_handshake_enter(struct tdi_layout_account *account, uint32_t stripe);
-void tdi_handshake_leave(struct tdi_layout_account *account, uint32_t stripe, struct tdi_handshake self);
 
 /* Puts a strategy in force and begins a generation; returns the old one. One at a time. */
 uint32_t tdi_handshake_begin_change(struct tdi_layout_account *account, uint32_t strategy);
 
-/* Whether a stripe's thread is inside, of whichever generation. */
-bool tdi_handshake_is_inside(const struct tdi_layout_account *account, uint32_t stripe);
+/* Whether a word's thread is inside, of whichever generation; and whether it is of that generation's parity. */
+bool tdi_handshake_is_inside(const tdi_handshake_inside *inside);
+bool tdi_handshake_is_of(const tdi_handshake_inside *inside, uint32_t generation);
 
-/* Operations of that generation's parity that have not left. */
-uint64_t tdi_handshake_in_flight(const struct tdi_layout_account *account, uint32_t generation);
+/*
+ * For whoever looks from outside: so many of the generation's operations have not left. Written by who changes
+ * the strategy, as often as it asks.
+ */
+void tdi_handshake_note_in_flight(struct tdi_layout_account *account, uint32_t generation, uint64_t count);
+uint64_t tdi_handshake_in_flight(const struct tdi_layout_account *account);
 
 /* Nobody is inside, and the strategy is the one that needs nothing. By a place's new owner. */
 void tdi_handshake_begin(struct tdi_layout_account *account);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <tundish/tundish.h>
 
+#include "core/handshake.h"
 #include "core/instance.h"
 #include "plat/clock.h"
 #include "shm/layout.h"
@@ -19,6 +20,7 @@ struct tdi_handle_thread {
     _Atomic(uint32_t) skipped;                /* operations since one was recorded */
     _Atomic(uint64_t) leased;                 /* tokens; less than 0 for a moment: none */
     _Atomic(uint32_t) closed;                 /* they are being taken back: hands off */
+    tdi_handshake_inside inside;              /* in an operation with them */
     uint64_t operations;                      /* the sidecar's: their number when it last looked ... */
     uint64_t spent;                           /* ... and when it last looked at the lease, */
     uint64_t idle_since_us;                   /* whose number has been that since then */

@@ -50,51 +50,68 @@ static uint32_t tokens_for_a_thread(const struct tundish *bucket)
     return tokens < TDI_LEASE_MIN ? 0 : tokens;
 }
 
+/* Whether a handler forked since the key was read, and this is the child. */
+static bool is_child(const struct tundish *bucket, uint64_t key)
+{
+    return atomic_load_explicit(&bucket->here->key, memory_order_relaxed) != key;
+}
+
+/*
+ * Tokens for the calling thread; it is inside, and has `left` of them. A child that a handler forked in the midst
+ * finds another key, and has nothing to do with what is the parent's: its place, its seat and its tokens.
+ */
+static void take_more(struct tundish *bucket, struct tdi_handle_thread *thread, uint64_t key, uint64_t left,
+                      uint32_t tokens)
+{
+    const struct tdi_instance instance = bucket->here->instance;
+    atomic_signal_fence(memory_order_seq_cst);
+    if (is_child(bucket, key) || !tdi_lease_claim(bucket->file, &instance))
+        return;
+    ring();
+    /* The time after the claim, see core/lease.h. A handler that renewed meanwhile makes the swap fail. */
+    uint64_t now_us = tdi_handle_now_us(bucket);
+    uint32_t more = tokens - (uint32_t)left;
+    if (is_child(bucket, key) || tdi_bucket_lease(bucket->file, now_us, more) != 0)
+        return;
+    if (!is_child(bucket, key) && !tdi_atom_swap_own(&thread->leased, left, tokens))
+        tdi_bucket_end_lease(bucket->file, now_us, more);
+}
+
 /*
  * Takes a new lease, if there is none to speak of. Also inside: nothing is added to a closed one. Nor while
  * somebody waits: all that is held back may be what is missing there.
  */
-static void renew(struct tundish *bucket, struct tdi_layout_account *account,
-                  struct tdi_layout_stripe *stripe, struct tdi_handle_thread *thread)
+static void renew(struct tundish *bucket, const struct tdi_post *post, uint64_t key)
 {
-    struct tdi_handshake self = tdi_handshake_enter_own(account, stripe);
+    struct tdi_handle_thread *thread = &bucket->here->thread[post->index];
+    struct tdi_handshake self = tdi_handshake_enter(post->account, &thread->inside);
     uint32_t tokens = tokens_for_a_thread(bucket);
     uint64_t left = atomic_load_explicit(&thread->leased, memory_order_relaxed);
     bool open = atomic_load_explicit(&thread->closed, memory_order_relaxed) == 0 &&
-                tdi_handshake_strategy(account) == TUNDISH_LEASED;
-    if (open && left < tokens && !tdi_queue_may_be_waiting(bucket->file) &&
-        tdi_lease_claim(bucket->file, &bucket->here->instance)) {
-        ring();
-        /* The time after the claim, see core/lease.h. A handler that renewed meanwhile makes the swap fail. */
-        uint64_t now_us = tdi_handle_now_us(bucket);
-        uint64_t key = atomic_load_explicit(&bucket->here->key, memory_order_relaxed);
-        uint32_t more = tokens - (uint32_t)left;
-        bool granted = tdi_bucket_lease(bucket->file, now_us, more) == 0;
-        /* Another key: a handler forked, and they are the parent's tokens. */
-        if (granted && atomic_load_explicit(&bucket->here->key, memory_order_relaxed) == key &&
-            !tdi_atom_swap_own(&thread->leased, left, tokens))
-            tdi_bucket_end_lease(bucket->file, now_us, more);
-    }
+                tdi_handshake_strategy(post->account) == TUNDISH_LEASED;
+    if (open && left < tokens && !tdi_queue_may_be_waiting(bucket->file))
+        take_more(bucket, thread, key, left, tokens);
     atomic_signal_fence(memory_order_seq_cst);
-    tdi_handshake_leave_own(stripe, self);
+    tdi_handshake_leave(&thread->inside, self);
 }
 
 int tdi_lease_try(struct tundish *bucket, uint32_t n, enum tdi_layout_kind kind)
 {
+    uint64_t key = atomic_load_explicit(&bucket->here->key, memory_order_relaxed);
     struct tdi_post post = tdi_post_here(bucket);
     int error = tdi_acquire_draw(bucket, n);
     if (error != 0)
         return error;
-    if (post.index != TDI_STATS_SHARED && post.account != &bucket->here->own)
-        renew(bucket, post.account, post.stripe, &bucket->here->thread[post.index]);
+    if (key != 0 && post.index != TDI_STATS_SHARED && post.account != &bucket->here->own)
+        renew(bucket, &post, key);
     tdi_acquire_count(bucket, kind, n, 0, 0);
     return 0;
 }
 
-static bool is_out(const struct tdi_layout_account *account, uint32_t stripe)
+static bool is_out(const struct tdi_handle_thread *thread)
 {
     for (int i = 0; i < LOOKS; i++) {
-        if (!tdi_handshake_is_inside(account, stripe))
+        if (!tdi_handshake_is_inside(&thread->inside))
             return true;
         tdi_proc_yield();
     }
@@ -102,10 +119,10 @@ static bool is_out(const struct tdi_layout_account *account, uint32_t stripe)
 }
 
 /* Closed before, and a barrier since. False: its thread is in the middle of an operation. */
-static bool take_back(struct tundish *bucket, struct tdi_layout_account *account, uint32_t stripe)
+static bool take_back(struct tundish *bucket, uint32_t stripe)
 {
     struct tdi_handle_thread *thread = &bucket->here->thread[stripe];
-    if (!is_out(account, stripe))
+    if (!is_out(thread))
         return false;
     uint64_t left = atomic_exchange_explicit(&thread->leased, 0, memory_order_relaxed);
     tdi_bucket_end_lease(bucket->file, tdi_handle_now_us(bucket), (uint32_t)left);
@@ -145,7 +162,7 @@ static int begin_leasing(struct tundish *bucket, struct tdi_layout_account *acco
 
 static int end_leasing(struct tundish *bucket, struct tdi_layout_account *account)
 {
-    int error = 0;
+    uint32_t inside = 0;
     if (!tdi_lease_is_on(bucket) && !tdi_lease_is_out(bucket))
         return 0;
     atomic_store_explicit(&bucket->here->lease_tokens, 0, memory_order_relaxed);
@@ -157,11 +174,11 @@ static int end_leasing(struct tundish *bucket, struct tdi_layout_account *accoun
     /* Where there is none any more (a filter came later) nothing can be taken back without the risk of having it twice. */
     bool passed = tdi_proc_barrier() == 0;
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
-        if (!passed || !take_back(bucket, account, i))
-            error = -EAGAIN;
-    if (!error && tdi_lease_is_out(bucket))
+        inside += !passed || !take_back(bucket, i);
+    tdi_handshake_note_in_flight(account, tdi_handshake_generation(account) - 1, inside);
+    if (inside == 0 && tdi_lease_is_out(bucket))
         end_being_lessee(bucket);
-    return error;
+    return inside == 0 ? 0 : -EAGAIN;
 }
 
 int tdi_lease_switch(struct tundish *bucket, uint32_t strategy)
@@ -204,7 +221,7 @@ static uint32_t find_idle(struct tundish *bucket, struct tdi_layout_account *acc
 
 /* Closes these stripes' leases, takes them back and opens them again; if it is all of them, and all came back, the
    instance is no lessee in between. */
-static void take_back_idle(struct tundish *bucket, struct tdi_layout_account *account, uint32_t idle)
+static void take_back_idle(struct tundish *bucket, uint32_t idle)
 {
     bool all = idle == ALL_STRIPES;
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
@@ -213,7 +230,7 @@ static void take_back_idle(struct tundish *bucket, struct tdi_layout_account *ac
     bool passed = tdi_proc_barrier() == 0; /* as in end_leasing */
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
         if (idle >> i & 1)
-            all &= passed && take_back(bucket, account, i);
+            all &= passed && take_back(bucket, i);
     if (all)
         end_being_lessee(bucket);
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
@@ -259,6 +276,6 @@ bool tdi_lease_tend(struct tundish *bucket)
     }
     uint32_t idle = has_to_return(bucket) ? ALL_STRIPES : find_idle(bucket, account);
     if (idle != 0)
-        take_back_idle(bucket, account, idle);
+        take_back_idle(bucket, idle);
     return tdi_lease_is_out(bucket);
 }

@@ -32,11 +32,11 @@ TDI_INLINE bool tdi_lease_spend(struct tdi_handle_here *here, const struct tdi_p
     struct tdi_layout_account *account = atomic_load_explicit(&here->account, memory_order_relaxed);
     if (tdi_unlikely(!account)) /* a handler forked in the middle, this is the child */
         return false;
-    struct tdi_handshake self = tdi_handshake_enter_own(account, note->stripe);
+    struct tdi_handshake self = tdi_handshake_enter(account, &note->thread->inside);
     bool spent = tdi_likely(atomic_load_explicit(&note->thread->closed, memory_order_relaxed) == 0) &&
                  tdi_likely(tdi_atom_spend_own(&note->thread->leased, n));
     atomic_signal_fence(memory_order_seq_cst);
-    tdi_handshake_leave_own(note->stripe, self);
+    tdi_handshake_leave(&note->thread->inside, self);
     return spent;
 }
 

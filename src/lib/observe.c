@@ -31,7 +31,7 @@ static void read_account(const struct tundish *bucket, const struct tdi_layout_a
     out->counts = tdi_stats_read_owner(account, out->instance.owner, &out->stats);
     out->strategy = strategy <= TUNDISH_LEASED ? strategy : TUNDISH_DIRECT;
     out->generation = tdi_handshake_generation(account);
-    out->in_flight = tdi_handshake_in_flight(account, 0) + tdi_handshake_in_flight(account, 1);
+    out->in_flight = tdi_handshake_in_flight(account);
     out->every = tdi_ring_every(&account->stripe[0]);
     out->drainer_pid = (uint32_t)(drainer >> 32);
     out->drained_ns_ago = drainer ? us_ago(bucket, seen_us) * TDI_NS_PER_US : 0;

@@ -75,7 +75,6 @@ const struct tdi_layout_fact tdi_layout_facts[] = {
     AT(tdi_layout_stripe, tally),
     AT(tdi_layout_stripe, pushed),
     AT(tdi_layout_stripe, every),
-    AT(tdi_layout_stripe, inside),
     SIZE(tdi_layout_handshake),
     AT(tdi_layout_handshake, generation),
     AT(tdi_layout_handshake, strategy),

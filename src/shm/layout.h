@@ -114,7 +114,7 @@ struct tdi_layout_instances {
 enum tdi_layout_kind {
     TDI_KIND_TRY,     /* tundish_try_acquire */
     TDI_KIND_ACQUIRE, /* tundish_acquire and its kin */
-    TDI_KIND_ALL,     /* several buckets at once, also if it is one; the preloaded library's way */
+    TDI_KIND_ALL,     /* several buckets at once; the preloaded library's waits, also for one */
     TDI_KIND_WAITER,  /* tundish_waiter_start */
     TDI_KINDS
 };
@@ -150,15 +150,13 @@ struct tdi_layout_stripe {
     TDI_ON_ITS_OWN_LINE struct tdi_layout_tally tally;
     _Atomic(uint64_t) pushed; /* observations put into the ring */
     _Atomic(uint32_t) every;  /* one of so many operations is to be recorded, 0 none: by the drainer */
-    _Atomic(uint32_t) inside; /* in an operation that a change of strategy waits for: see core/handshake */
 };
 
 /* Strategy and generation change together, see core/handshake. */
 struct tdi_layout_handshake {
     _Atomic(uint32_t) generation;
     _Atomic(uint32_t) strategy;
-    _Atomic(uint64_t)
-        in_flight[2]; /* of the threads without a stripe of their own, by parity of generation */
+    _Atomic(uint64_t) in_flight[2]; /* operations that a change waits for, by parity of generation */
 };
 
 /*

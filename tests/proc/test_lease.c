@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -661,6 +662,56 @@ START_TEST(whoever_opens_the_bucket_clears_a_killed_lessee)
 }
 END_TEST
 
+static struct tundish *forking_bucket;
+static volatile sig_atomic_t is_armed, is_child;
+
+static void fork_in_handler(int signal)
+{
+    (void)signal;
+    if (!is_armed)
+        return;
+    is_armed = 0;
+    if (fork() == 0)
+        is_child = 1;
+}
+
+/* In the middle of an operation; the child goes on with it, too. */
+static void fork_once_in_an_operation(unsigned after_us)
+{
+    struct itimerval once = {{0, 0}, {0, (suseconds_t)after_us}};
+    is_armed = 1;
+    setitimer(ITIMER_REAL, &once, NULL);
+    while (is_armed)
+        (void)tundish_try_acquire(forking_bucket, 1);
+    if (is_child)
+        _exit(tundish_try_acquire(forking_bucket, 1) != 0);
+    for (unsigned i = 0; i < 100000; i++)
+        (void)tundish_try_acquire(forking_bucket, 1);
+}
+
+START_TEST(children_forked_in_the_middle_leave_the_parents_leases_alone)
+{
+    struct sigaction action = {.sa_handler = fork_in_handler, .sa_flags = SA_RESTART};
+    struct tundish_options options = proc_options(100000000, 100000000, 1000000);
+    forking_bucket = proc_create_private(&options);
+    lease(forking_bucket);
+    sigaction(SIGALRM, &action, NULL);
+    for (unsigned i = 0; i < 500; i++) {
+        int status = 0;
+        fork_once_in_an_operation(50 + i % 97);
+        kit_expect(wait(&status) > 0 && status == 0, "the child ended with %#x", status);
+    }
+    uint64_t end_ns = kit_now_ns() + 10 * KIT_SECOND;
+    while (tdi_lease_any(forking_bucket->file) && kit_now_ns() < end_ns)
+        kit_sleep_ns(KIT_MILLISECOND);
+    kit_expect(!tdi_lease_any(forking_bucket->file), "still a lessee, with %u tokens",
+               tdi_lease_tokens(forking_bucket));
+    kit_expect(is_whole(forking_bucket, 100000000, 10 * KIT_SECOND), "%u tokens",
+               tundish_available(forking_bucket));
+    tundish_close(forking_bucket);
+}
+END_TEST
+
 /* ---- those in line ---- */
 
 START_TEST(who_waits_for_everything_clears_a_killed_lessee)
@@ -750,6 +801,7 @@ static Suite *leases(void)
     tcase_add_test(promise, while_one_thread_leases_the_rest_can_be_had);
     tcase_add_test(promise, a_bucket_too_small_for_leases_stays_direct);
     TCase *back = kit_case(suite, "back");
+    tcase_set_timeout(back, 60);
     tcase_add_test(back, what_lies_idle_comes_back);
     tcase_add_test(back, a_lease_that_is_spent_holds_nothing_back);
     tcase_add_test(back, a_threads_end_returns_its_lease);
@@ -763,6 +815,7 @@ static Suite *leases(void)
     tcase_add_test(exact, a_killed_lessee_loses_its_leases_and_no_more);
     tcase_add_test(back, a_child_has_no_lease_and_the_parent_keeps_its_own);
     tcase_add_test(back, a_process_that_ends_returns_its_leases);
+    tcase_add_test(back, children_forked_in_the_middle_leave_the_parents_leases_alone);
     tcase_add_loop_test(back, whoever_opens_the_bucket_clears_a_killed_lessee, 0, 2);
     tcase_add_test(line, who_waits_for_everything_clears_a_killed_lessee);
     tcase_add_loop_test(line, who_waits_for_everything_gets_it_though_a_lessee_is_stopped, 0, 2);
