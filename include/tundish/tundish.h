@@ -318,7 +318,7 @@ struct tundish_sidecar_stats {
 
 /*
  * What a program wants of the sidecar. The callbacks run in the sidecar's thread, or in tundish_sidecar_scan's
- * caller, never two at a time; they may use the bucket in any way but close it, and may not call the sidecar
+ * caller, never two at a time; they may use the bucket in any way, close it too, and may not call the sidecar
  * functions (-EDEADLK). While one runs no lease is returned: it is to be short, and not to wait for tokens. A child
  * that is forked in one must not return from it.
  */

@@ -266,8 +266,8 @@ void tundish_close(struct tundish *bucket)
     if (!bucket)
         return;
     int (*unregister)(struct tundish *) = atomic_load_explicit(&bucket->unregister, memory_order_relaxed);
-    if (unregister)
-        unregister(bucket);
+    if (unregister && unregister(bucket) == -EINPROGRESS)
+        return; /* from one of its callbacks: closed when that is over */
     tdi_handle_leave(bucket);
     tdi_store_unmap(bucket->file);
     tdi_handle_free(bucket);

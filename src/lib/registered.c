@@ -209,5 +209,4 @@ void tdi_registered_end(struct tdi_registered *handle)
         drain(handle);
         tdi_drainer_leave(handle->drainer, handle->bucket, handle->bucket->here->instance.index);
     }
-    memset(handle, 0, sizeof *handle);
 }

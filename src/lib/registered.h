@@ -25,6 +25,7 @@ struct tdi_registered {
     uint64_t observed, scans, switches;
     uint32_t wanted; /* strategy */
     bool ours;       /* the instance's records are taken out here */
+    bool closing;    /* a callback closed it: that is done when the scan is over */
     struct tundish_sidecar_stats stats;
 };
 
@@ -48,7 +49,7 @@ void tdi_registered_stats(const struct tdi_registered *handle, struct tundish_si
 /* Back to DIRECT; what a thread in the middle of an operation has is waited for until then. */
 void tdi_registered_return_leases(struct tdi_registered *handle, uint64_t until_ns);
 
-/* Returns the leases, hands over the last records and forgets the handle. */
+/* Returns the leases and hands over the last records. */
 void tdi_registered_end(struct tdi_registered *handle);
 
 #endif

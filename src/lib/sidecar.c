@@ -34,12 +34,14 @@
 #define ASLEEP_NS (1000 * NS_PER_MS) /* for a while */
 #define QUIET_LOOKS 20
 #define PATIENCE_AT_EXIT_NS (50 * NS_PER_MS)
+#define PATIENCE_TO_UNLOAD_NS TDI_NS_PER_S /* with threads in the middle of an operation */
 
 static struct sidecar {
     pthread_mutex_t lock;
     _Atomic(uint32_t) scanner; /* thread that has it, in a scan */
     _Atomic(uint32_t) pid;     /* whose table this is; 0 nobody's yet */
     _Atomic(bool) stop;
+    _Atomic(bool) exits; /* the process does */
     bool has_thread;
     bool has_exit;
     pthread_t thread;
@@ -73,11 +75,6 @@ static int enter(void)
     return 0;
 }
 
-static void leave(void)
-{
-    pthread_mutex_unlock(&sidecar.lock);
-}
-
 static struct tdi_registered *find(const struct tundish *bucket)
 {
     for (size_t i = 0; i < sidecar.used; i++)
@@ -94,6 +91,30 @@ static struct tdi_registered *find_free(void)
     return &sidecar.entry[sidecar.used++];
 }
 
+/* The last records are handed over here: a callback that comes back is told so, as in any scan. */
+static void remove_entry(struct tdi_registered *entry)
+{
+    struct tundish *bucket = entry->bucket;
+    atomic_store_explicit(&bucket->unregister, NULL, memory_order_relaxed);
+    atomic_store_explicit(&sidecar.scanner, tdi_proc_thread(), memory_order_relaxed);
+    tdi_registered_end(entry);
+    atomic_store_explicit(&sidecar.scanner, 0, memory_order_relaxed);
+    bool closing = entry->closing;
+    memset(entry, 0, sizeof *entry);
+    sidecar.count--;
+    if (closing)
+        tundish_close(bucket);
+}
+
+/* Before it gives the lock back, whoever had it does what callbacks could not. */
+static void leave(void)
+{
+    for (size_t i = 0; i < sidecar.used; i++)
+        if (sidecar.entry[i].closing)
+            remove_entry(&sidecar.entry[i]);
+    pthread_mutex_unlock(&sidecar.lock);
+}
+
 /* With the lock. */
 static struct tdi_registered_scan scan(void)
 {
@@ -102,7 +123,7 @@ static struct tdi_registered_scan scan(void)
         !atomic_load_explicit(&sidecar.stop, memory_order_relaxed); /* else nobody tends leases */
     atomic_store_explicit(&sidecar.scanner, tdi_proc_thread(), memory_order_relaxed);
     for (size_t i = 0; i < sidecar.used; i++)
-        if (sidecar.entry[i].bucket)
+        if (sidecar.entry[i].bucket && !sidecar.entry[i].closing)
             tdi_registered_scan(&sidecar.entry[i], may_switch, &found);
     atomic_store_explicit(&sidecar.scanner, 0, memory_order_relaxed);
     return found;
@@ -157,7 +178,7 @@ static void *run(void *unused)
             quiet = found.busy ? 0 : quiet + 1;
             ns = sleep_after(&found, quiet);
         }
-        pthread_mutex_unlock(&sidecar.lock);
+        leave();
         if (!stops)
             sleep_for(bell, ns);
     } while (!stops);
@@ -179,13 +200,14 @@ static bool try_enter_until(uint64_t until_ns)
     return true;
 }
 
-/* At exit, and when the library is unloaded: the thread ends, tokens go back. */
-static void stop(void)
+static bool is_ours(void)
 {
-    uint64_t until_ns = tdi_clock_now_ns() + PATIENCE_AT_EXIT_NS;
-    if (atomic_load_explicit(&sidecar.pid, memory_order_relaxed) != tdi_proc_pid() ||
-        !try_enter_until(until_ns))
-        return;
+    return atomic_load_explicit(&sidecar.pid, memory_order_relaxed) == tdi_proc_pid();
+}
+
+/* The thread ends, tokens go back. With the lock, which it gives back. */
+static void stop(uint64_t until_ns)
+{
     for (size_t i = 0; i < sidecar.used; i++)
         if (sidecar.entry[i].bucket)
             tdi_registered_return_leases(&sidecar.entry[i], until_ns);
@@ -198,6 +220,25 @@ static void stop(void)
         pthread_join(sidecar.thread, NULL);
 }
 
+static void stop_at_exit(void)
+{
+    atomic_store_explicit(&sidecar.exits, true, memory_order_relaxed);
+    uint64_t until_ns = tdi_clock_now_ns() + PATIENCE_AT_EXIT_NS;
+    if (is_ours() && try_enter_until(until_ns))
+        stop(until_ns);
+}
+
+/*
+ * At exit this comes after stop_at_exit; else the library is unloaded, and its code must not be in use: a callback
+ * is waited for as long as it takes.
+ */
+static __attribute__((destructor)) void stop_when_unloaded(void)
+{
+    if (atomic_load_explicit(&sidecar.exits, memory_order_relaxed) || !is_ours() || enter() != 0)
+        return;
+    stop(tdi_clock_now_ns() + PATIENCE_TO_UNLOAD_NS);
+}
+
 static int start(void)
 {
     if (sidecar.has_thread)
@@ -206,7 +247,7 @@ static int start(void)
     tdi_drainer_init(&sidecar.drainer);
     if (!sidecar.has_exit) {
         pthread_atfork(NULL, NULL, forget);
-        atexit(stop);
+        atexit(stop_at_exit);
         sidecar.has_exit = true;
     }
     int error = tdi_thread_start(&sidecar.thread, "tundish-sidecar", run);
@@ -214,14 +255,18 @@ static int start(void)
     return error ? -EAGAIN : 0;
 }
 
-/* The last records are handed over here: a callback that comes back is told so, as in any scan. */
-static void remove_entry(struct tdi_registered *entry)
+/* For tundish_close. In a callback the handle is in use: it is closed once the scan is over. */
+static int let_go(struct tundish *bucket)
 {
-    atomic_store_explicit(&entry->bucket->unregister, NULL, memory_order_relaxed);
-    atomic_store_explicit(&sidecar.scanner, tdi_proc_thread(), memory_order_relaxed);
-    tdi_registered_end(entry);
-    atomic_store_explicit(&sidecar.scanner, 0, memory_order_relaxed);
-    sidecar.count--;
+    if (atomic_load_explicit(&sidecar.scanner, memory_order_relaxed) != tdi_proc_thread())
+        return tundish_sidecar_unregister(bucket);
+    struct tdi_registered *entry = find(bucket);
+    if (!entry)
+        return -ENOENT;
+    entry->closing = true;
+    entry->policy.decide = NULL;
+    entry->policy.observe = NULL;
+    return -EINPROGRESS;
 }
 
 static int add(struct tundish *bucket, const struct tundish_sidecar_policy *policy)
@@ -240,7 +285,7 @@ static int add(struct tundish *bucket, const struct tundish_sidecar_policy *poli
         remove_entry(entry);
         return error;
     }
-    atomic_store_explicit(&bucket->unregister, tundish_sidecar_unregister, memory_order_relaxed);
+    atomic_store_explicit(&bucket->unregister, let_go, memory_order_relaxed);
     wake();
     return 0;
 }

@@ -663,6 +663,41 @@ static void *load_and_unload(void *unused)
     return NULL;
 }
 
+static int decide_slowly(struct tundish *bucket, const struct tundish_sidecar_stats *stats, void *began)
+{
+    (void)bucket;
+    (void)stats;
+    atomic_store((atomic_int *)began, 1);
+    kit_sleep_ns(300 * KIT_MILLISECOND);
+    return -1;
+}
+
+/* The callback is in the middle of the library's code. */
+START_TEST(unloading_the_library_waits_for_a_callback)
+{
+    atomic_int began = 0;
+    struct tundish_sidecar_policy policy = TUNDISH_SIDECAR_POLICY_INIT;
+    struct tundish_options options = proc_still_options(CAPACITY, INITIAL);
+    struct tundish *bucket;
+    if (HAS_ADDRESS_SANITIZER || HAS_THREAD_SANITIZER)
+        return; /* as below */
+    void *library = dlopen(TUNDISH_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    kit_expect(library, "%s", dlerror());
+    SYMBOL(tundish_create_private);
+    SYMBOL(tundish_sidecar_register);
+    SYMBOL(tundish_try_acquire);
+    policy.decide = decide_slowly;
+    policy.context = &began;
+    kit_expect(tundish_create_private_there(&bucket, &options) == 0, "no bucket");
+    kit_expect(tundish_sidecar_register_there(bucket, &policy) == 0, "not registered");
+    kit_expect(tundish_try_acquire_there(bucket, 1) == 0, "no token");
+    while (!atomic_load(&began))
+        kit_sleep_ns(KIT_MILLISECOND);
+    kit_expect(dlclose(library) == 0, "%s", dlerror());
+    expect_sidecars(0);
+}
+END_TEST
+
 START_TEST(the_library_can_be_unloaded_and_the_thread_ends)
 {
     if (HAS_ADDRESS_SANITIZER || HAS_THREAD_SANITIZER)
@@ -676,6 +711,56 @@ START_TEST(the_library_can_be_unloaded_and_the_thread_ends)
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+/* ---- closing from a callback ---- */
+
+struct closing {
+    struct tundish *other;
+    atomic_int calls;
+};
+
+static int close_both(struct tundish *bucket, const struct tundish_sidecar_stats *stats, void *context)
+{
+    struct closing *closing = context;
+    (void)stats;
+    atomic_fetch_add(&closing->calls, 1);
+    tundish_close(closing->other);
+    tundish_close(bucket);
+    return TUNDISH_LEASED;
+}
+
+static int count_calls(struct tundish *bucket, const struct tundish_sidecar_stats *stats, void *context)
+{
+    struct closing *closing = context;
+    (void)bucket;
+    (void)stats;
+    atomic_fetch_add(&closing->calls, 1);
+    return -1;
+}
+
+/* The handles are in the scan's hands at that moment. */
+START_TEST(a_callback_may_close_its_handle_and_others)
+{
+    struct tundish_options options = proc_still_options(CAPACITY, INITIAL);
+    struct tundish *watching = proc_create("closing", &options);
+    for (int i = 0; i < 50; i++) {
+        struct tundish *first = proc_open("closing"), *last = proc_open("closing");
+        struct closing closing = {.other = i % 2 ? first : last}, silent = {0};
+        struct tundish_sidecar_policy closes = {sizeof closes, close_both, NULL, &closing, 0};
+        struct tundish_sidecar_policy counts = {sizeof counts, count_calls, NULL, &silent, 1};
+        add(first, i % 2 ? &counts : &closes);
+        add(last, i % 2 ? &closes : &counts);
+        take(i % 2 ? last : first, 1);
+        uint64_t end_ns = kit_now_ns() + 10 * KIT_SECOND;
+        while (proc_info(watching).instances > 1 && kit_now_ns() < end_ns)
+            kit_sleep_ns(KIT_MILLISECOND);
+        ck_assert_uint_eq(proc_info(watching).instances, 1);
+        ck_assert_int_eq(atomic_load(&closing.calls), 1);
+        ck_assert_int_eq(atomic_load(&silent.calls), 0);
+    }
+    tundish_close(watching);
 }
 END_TEST
 
@@ -791,6 +876,8 @@ static Suite *sidecar(void)
     TCase *ends = kit_case(suite, "ends");
     tcase_add_loop_test(ends, a_process_ends_when_it_is_told_to, 0, ENDINGS);
     tcase_add_test(ends, the_library_can_be_unloaded_and_the_thread_ends);
+    tcase_add_test(ends, unloading_the_library_waits_for_a_callback);
+    tcase_add_test(ends, a_callback_may_close_its_handle_and_others);
     tcase_add_test(ends, a_child_has_no_sidecar_until_it_registers);
     tcase_add_test(ends, forking_in_the_midst_of_scans_hangs_no_child);
     return suite;
