@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/handshake.h"
+#include "core/lease.h"
 #include "lib/handle.h"
 #include "lib/repair.h"
 #include "plat/file.h"
@@ -73,6 +74,8 @@ void tdi_observe_bury(struct tundish *bucket)
     struct tdi_identity self;
     tdi_proc_identify(&self);
     tdi_repair_instances(bucket, &self);
+    if (tdi_lease_any(bucket->file))
+        tdi_repair_lessees(bucket, &self);
 }
 
 uint32_t tdi_observe_processes(const struct tundish *bucket)

@@ -13,8 +13,9 @@
 #include "plat/clock.h"
 #include "plat/proc.h"
 
-#define RECORDS_MAX 256          /* taken out at a time */
-#define PATIENCE_NS TDI_NS_PER_S /* with a thread in the middle of an operation */
+#define RECORDS_MAX 256              /* taken out at a time */
+#define REPAIR_NS (TDI_NS_PER_S / 4) /* between looks at whether other lessees live: some system calls each */
+#define PATIENCE_NS TDI_NS_PER_S     /* with a thread in the middle of an operation */
 
 static struct tdi_layout_account *account_of(const struct tundish *bucket)
 {
@@ -171,8 +172,10 @@ void tdi_registered_scan(struct tdi_registered *handle, bool may_switch, struct 
     out->records += records;
     out->busy |= done || records > 0;
     out->leased |= tdi_lease_tend(handle->bucket);
-    if (tdi_lease_any(handle->bucket->file))
+    if (tdi_lease_any(handle->bucket->file) && handle->before_ns >= handle->repair_ns) {
         tdi_repair_lessees(handle->bucket, &handle->drainer->self);
+        handle->repair_ns = handle->before_ns + REPAIR_NS;
+    }
 }
 
 int tdi_registered_begin(struct tdi_registered *handle, struct tundish *bucket,

@@ -22,6 +22,7 @@ struct tdi_registered {
     struct tdi_adapt_mood mood;
     struct tdi_stats before; /* at the scan before */
     uint64_t before_ns;
+    uint64_t repair_ns; /* when lessees are to be looked at again */
     uint64_t observed, scans, switches;
     uint32_t wanted; /* strategy */
     bool ours;       /* the instance's records are taken out here */

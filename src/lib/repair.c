@@ -118,12 +118,26 @@ void tdi_repair_instances(struct tundish *bucket, const struct tdi_identity *sel
     tdi_repair_wake(bucket, &ring);
 }
 
+/* Its process lives, but as another program, which knows nothing of leases. The place stays its process's. */
+static void end_forgotten_lease(struct tundish *bucket, uint32_t index, const struct tdi_identity *self)
+{
+    struct tdi_instance instance;
+    struct tdi_identity who;
+    if (!tdi_instance_get(bucket->file, index, &instance, &who) || !tdi_proc_has_executed(&who, self))
+        return;
+    tdi_bucket_count(bucket->file, tdi_handle_now_us(bucket));
+    tdi_lease_release(bucket->file, &instance);
+}
+
 void tdi_repair_lessees(struct tundish *bucket, const struct tdi_identity *self)
 {
     struct tdi_queue_ring ring = {0, false};
-    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++) {
         if (tdi_lease_is_lessee(bucket->file, i))
             bury(bucket, i, self, &ring);
+        if (tdi_lease_is_lessee(bucket->file, i))
+            end_forgotten_lease(bucket, i, self);
+    }
     tdi_repair_wake(bucket, &ring);
 }
 

@@ -36,7 +36,10 @@ void tdi_repair_instances(struct tundish *bucket, const struct tdi_identity *sel
  */
 void tdi_repair_clear(struct tundish *bucket, const struct tdi_instance *instance);
 
-/* Gives back what killed processes had on lease: while they are lessees, the bucket fills up to less. */
+/*
+ * Gives back what killed processes had on lease, and those that have executed another program: while they are
+ * lessees, the bucket fills up to less.
+ */
 void tdi_repair_lessees(struct tundish *bucket, const struct tdi_identity *self);
 
 /* For somebody refused without being in line: true if somebody dead was in the way and is no more. */

@@ -69,6 +69,29 @@ static bool is_same_start(uint64_t a, uint64_t b)
     return a - b + 1 <= 2;
 }
 
+/* The program's file, 0 if it may not be known: the process is another user's. Not 0 otherwise. */
+static uint32_t file_of(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return 0;
+    uint64_t hash = ((uint64_t)st.st_ino ^ (uint64_t)st.st_dev << 40) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(hash >> 32) | 1;
+}
+
+/*
+ * The upper half is new at each exec and known to the program alone; the lower half tells programs apart, and
+ * whoever may look into the process can read it.
+ */
+static uint64_t own_image(void)
+{
+    uint32_t secret = 0;
+    const void *random = (const void *)(uintptr_t)getauxval(AT_RANDOM); /* 16 bytes from the kernel */
+    if (random)
+        memcpy(&secret, random, sizeof secret);
+    return (uint64_t)secret << 32 | file_of("/proc/self/exe");
+}
+
 void tdi_proc_identify(struct tdi_identity *out)
 {
     int saved = errno;
@@ -76,17 +99,14 @@ void tdi_proc_identify(struct tdi_identity *out)
     out->pid = tdi_proc_pid();
     out->start_time = start_time_of("/proc/self/stat");
     out->pid_namespace = inode_of("/proc/self/ns/pid");
-    const void *random =
-        (const void *)(uintptr_t)getauxval(AT_RANDOM); /* 16 bytes from the kernel, at each exec */
-    if (random)
-        memcpy(&out->image, random, sizeof out->image);
+    out->image = own_image();
     const char *program = tdi_proc_program();
     size_t len = strlen(program);
     memcpy(out->program, program, len < sizeof out->program ? len : sizeof out->program - 1);
     errno = saved;
 }
 
-static void format_stat_path(char path[32], uint32_t pid)
+static void format_path(char path[32], uint32_t pid, const char *name)
 {
     char digits[12];
     int n = 0;
@@ -96,7 +116,7 @@ static void format_stat_path(char path[32], uint32_t pid)
     char *at = stpcpy(path, "/proc/");
     while (n > 0)
         *at++ = digits[--n];
-    stpcpy(at, "/stat");
+    stpcpy(at, name);
 }
 
 /* A descriptor for the moment of asking: it also tells of a process that died and was not waited for yet. */
@@ -125,13 +145,25 @@ bool tdi_proc_may_live(const struct tdi_identity *who, const struct tdi_identity
     bool gone = is_gone(who->pid);
     if (!gone && who->start_time != 0) {
         char path[32];
-        format_stat_path(path, who->pid);
+        format_path(path, who->pid, "/stat");
         uint64_t started = start_time_of(path);
         gone = started != 0 &&
                !is_same_start(started, who->start_time); /* the pid was given to another process */
     }
     errno = saved;
     return !gone;
+}
+
+bool tdi_proc_has_executed(const struct tdi_identity *who, const struct tdi_identity *asker)
+{
+    char path[32];
+    int saved = errno;
+    if (who->pid_namespace == 0 || who->pid_namespace != asker->pid_namespace)
+        return false;
+    format_path(path, who->pid, "/exe");
+    uint32_t then = (uint32_t)who->image, now = file_of(path);
+    errno = saved;
+    return then != 0 && now != 0 && then != now;
 }
 
 static int hex_digit(char c)

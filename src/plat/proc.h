@@ -14,7 +14,7 @@ struct tdi_identity {
     uint32_t pid;
     uint64_t start_time;    /* 1/100 s since boot in the initial time namespace, from /proc */
     uint64_t pid_namespace; /* inode */
-    uint64_t image;         /* another one after each exec; forked children have their parent's */
+    uint64_t image; /* another one after each exec; forked children have their parent's, 0 is unknown */
     char program[TDI_PROGRAM_LEN];
 };
 
@@ -23,6 +23,12 @@ void tdi_proc_identify(struct tdi_identity *out);
 
 /* False only if it is certainly gone; a pid namespace that is unknown or not the asker's says nothing. */
 bool tdi_proc_may_live(const struct tdi_identity *who, const struct tdi_identity *asker);
+
+/*
+ * Whether the process, which was not certainly gone just now, has executed another program since. False also if
+ * that cannot be known, or it was the same program again.
+ */
+bool tdi_proc_has_executed(const struct tdi_identity *who, const struct tdi_identity *asker);
 
 /* The 128 bits of /proc/sys/kernel/random/boot_id, or zeros where there is none. */
 void tdi_proc_boot_id(uint64_t out[2]);

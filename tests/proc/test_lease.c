@@ -732,6 +732,39 @@ START_TEST(who_waits_for_everything_clears_a_killed_lessee)
 }
 END_TEST
 
+static int lease_and_execute(unsigned index, void *shared)
+{
+    struct stage *stage = shared;
+    struct tundish *bucket = proc_open("ending");
+    (void)index;
+    lease(bucket);
+    take_lease(bucket);
+    kit_barrier_wait(&stage->barrier);
+    execl("/bin/sleep", "sleep", "100", (char *)NULL);
+    return 1;
+}
+
+/* The process lives, and knows of no lease any more. */
+START_TEST(who_waits_for_everything_clears_a_lessee_that_is_another_program)
+{
+    struct tundish_options options = proc_options(CAPACITY, 2000000, 1000000);
+    options.flags = TUNDISH_STRICT;
+    struct stage *stage = new_stage(proc_create("ending", &options));
+    kit_barrier_init(&stage->barrier, 2);
+    struct kit_children *child = kit_spawn(1, lease_and_execute, stage);
+    kit_barrier_wait(&stage->barrier);
+    uint64_t end_ns = kit_now_ns() + 30 * KIT_SECOND;
+    do /* it gathers what there is while the bucket fills up to less */
+        ck_assert_int_eq(tundish_acquire_for(stage->bucket, CAPACITY, 30 * KIT_SECOND), 0);
+    while (tdi_lease_any(stage->bucket->file) && kit_now_ns() < end_ns);
+    ck_assert(!tdi_lease_any(stage->bucket->file));
+    kit_child_kill(child, 0);
+    kit_collect(child, 30 * KIT_SECOND);
+    tundish_close(stage->bucket);
+    ck_assert_int_eq(tundish_unlink("ending"), 0);
+}
+END_TEST
+
 static int take_with_leases(unsigned index, void *shared)
 {
     struct stage *stage = shared;
@@ -818,6 +851,7 @@ static Suite *leases(void)
     tcase_add_test(back, children_forked_in_the_middle_leave_the_parents_leases_alone);
     tcase_add_loop_test(back, whoever_opens_the_bucket_clears_a_killed_lessee, 0, 2);
     tcase_add_test(line, who_waits_for_everything_clears_a_killed_lessee);
+    tcase_add_test(line, who_waits_for_everything_clears_a_lessee_that_is_another_program);
     tcase_add_loop_test(line, who_waits_for_everything_gets_it_though_a_lessee_is_stopped, 0, 2);
     return suite;
 }
