@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The owner word is pid << 32 | number. Numbers come from one counter of the file and are not 0, so an entry
- * that was freed and taken again has another word. The identity is written after the claim and then signed
- * with the owner word; where the signature is another's, all that is known is the pid.
+ * The owner word is namespace << 54 | pid << 32 | number: a digest of the pid namespace, and a pid has no more
+ * than 22 bits. Numbers come from one counter of the file and are not 0, so an entry that was freed and taken again
+ * has another word. The identity is written after the claim and then signed with the owner word; where the signature
+ * is another's, because somebody is just entering or was killed there, all that is known is in the word.
  */
 #include "core/instance.h"
 
@@ -18,6 +19,22 @@ uint32_t tdi_instance_number(struct tdi_layout *file)
         number = atomic_fetch_add_explicit(&file->instances.next_owner, 1, memory_order_relaxed);
     while (number == 0);
     return number;
+}
+
+#define PID_BITS 22
+#define PID_MASK ((UINT32_C(1) << PID_BITS) - 1)
+
+static uint64_t word_of(const struct tdi_identity *who, uint32_t number)
+{
+    uint64_t digest = tdi_proc_digest(who->pid_namespace);
+    return digest << (32 + PID_BITS) | (uint64_t)(who->pid & PID_MASK) << 32 | number;
+}
+
+static void read_word(uint64_t owner, struct tdi_identity *who)
+{
+    memset(who, 0, sizeof *who);
+    who->pid = (uint32_t)(owner >> 32) & PID_MASK;
+    who->namespace_digest = (uint32_t)(owner >> (32 + PID_BITS));
 }
 
 static void write_identity(struct tdi_layout_instance *entry, const struct tdi_identity *who, uint64_t owner)
@@ -38,7 +55,7 @@ static void write_identity(struct tdi_layout_instance *entry, const struct tdi_i
 int tdi_instance_enter(struct tdi_layout *file, const struct tdi_identity *who, uint32_t number,
                        struct tdi_instance *out)
 {
-    uint64_t owner = (uint64_t)who->pid << 32 | number;
+    uint64_t owner = word_of(who, number);
     for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++) {
         uint64_t expected = 0;
         /* Acquire pairs with the release in tdi_instance_leave: the former owner's last counts are seen. */
@@ -84,8 +101,7 @@ bool tdi_instance_get(const struct tdi_layout *file, uint32_t index, struct tdi_
     uint64_t owner = atomic_load_explicit(&entry->owner, memory_order_acquire);
     if (owner == 0)
         return false;
-    memset(who, 0, sizeof *who);
-    who->pid = (uint32_t)(owner >> 32);
+    read_word(owner, who);
     /* Pairs with the release in write_identity. */
     if (atomic_load_explicit(&entry->identified, memory_order_acquire) == owner)
         read_identity(entry, who);
@@ -103,8 +119,7 @@ bool tdi_instance_get_last(const struct tdi_layout *file, uint32_t index, struct
     uint64_t signature = atomic_load_explicit(&entry->identified, memory_order_acquire);
     if (signature == 0 || (owner != 0 && owner != signature))
         return false;
-    memset(who, 0, sizeof *who);
-    who->pid = (uint32_t)(signature >> 32);
+    read_word(signature, who);
     read_identity(entry, who);
     /* As in tdi_instance_get: who saw a field of the next owner's sees its claim. */
     atomic_thread_fence(memory_order_acquire);

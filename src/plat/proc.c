@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <sched.h>
@@ -134,10 +135,16 @@ static bool is_gone(uint32_t pid)
     return gone;
 }
 
+static bool is_near(const struct tdi_identity *who, const struct tdi_identity *asker)
+{
+    if (who->pid_namespace == 0)
+        return who->namespace_digest != 0 && who->namespace_digest == tdi_proc_digest(asker->pid_namespace);
+    return who->pid_namespace == asker->pid_namespace;
+}
+
 bool tdi_proc_may_live(const struct tdi_identity *who, const struct tdi_identity *asker)
 {
-    bool same_namespace = who->pid_namespace == asker->pid_namespace && who->pid_namespace != 0;
-    if (!same_namespace)
+    if (!is_near(who, asker))
         return true; /* or one of them is unknown: a pid says nothing then */
     if (who->pid == asker->pid && is_same_start(who->start_time, asker->start_time))
         return true;
@@ -289,9 +296,21 @@ uint32_t tdi_proc_uid(void)
     return (uint32_t)geteuid();
 }
 
+/* A copy: programs write titles over their arguments, where the original is. */
+static char program_at_start[NAME_MAX + 1];
+
+static __attribute__((constructor)) void remember_program(void)
+{
+    const char *name = program_invocation_short_name ? program_invocation_short_name : "";
+    size_t len = strlen(name);
+    memcpy(program_at_start, name, len < sizeof program_at_start ? len : sizeof program_at_start - 1);
+}
+
 const char *tdi_proc_program(void)
 {
-    return program_invocation_short_name ? program_invocation_short_name : "";
+    if (program_at_start[0] || !program_invocation_short_name)
+        return program_at_start;
+    return program_invocation_short_name; /* other libraries' beginnings come first */
 }
 
 const char *tdi_proc_env(const char *name)

@@ -12,11 +12,18 @@
 /* Names one process for as long as the machine runs, as far as it can be told; 0 is unknown. */
 struct tdi_identity {
     uint32_t pid;
-    uint64_t start_time;    /* 1/100 s since boot in the initial time namespace, from /proc */
-    uint64_t pid_namespace; /* inode */
+    uint64_t start_time;       /* 1/100 s since boot in the initial time namespace, from /proc */
+    uint64_t pid_namespace;    /* inode */
+    uint32_t namespace_digest; /* where the inode is unknown; see tdi_proc_digest */
     uint64_t image; /* another one after each exec; forked children have their parent's, 0 is unknown */
     char program[TDI_PROGRAM_LEN];
 };
+
+/* 10 bits of a pid namespace, for where there is no room for more; not 0, but of 0. */
+static inline uint32_t tdi_proc_digest(uint64_t pid_namespace)
+{
+    return pid_namespace ? 1 + (uint32_t)(pid_namespace % 1023) : 0;
+}
 
 /* The calling process. Without /proc only the pid and the name are known. Signal-safe. */
 void tdi_proc_identify(struct tdi_identity *out);
@@ -59,7 +66,7 @@ int tdi_proc_barrier(void);
 uint32_t tdi_proc_pid(void);
 uint32_t tdi_proc_uid(void);
 
-/* The program's name without directories. Static. */
+/* The program's name without directories, as it was at the start. Static. */
 const char *tdi_proc_program(void);
 
 /* A variable of the environment; NULL in a set-user-ID program. */

@@ -88,7 +88,7 @@ struct tdi_layout_head {
 };
 
 /*
- * One handle of one process. `owner` is pid << 32 | number, 0 free: claimed by compare-and-swap before
+ * One handle of one process. `owner` says whose it is, 0 nobody's: claimed by compare-and-swap before
  * anything else is written and cleared last. A killed process leaves it set; who meets it asks the kernel.
  */
 struct tdi_layout_instance {

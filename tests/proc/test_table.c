@@ -2,8 +2,11 @@
 /* The table of handles: who is listed, and how the dead make room. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "lib/handle.h"
+#include "lib/observe.h"
 #include "proc/proc.h"
 #include "shm/layout.h"
 
@@ -52,6 +55,58 @@ START_TEST(a_program_that_calls_itself_otherwise_is_the_same_program)
     ck_assert_uint_eq(proc_info(first).instances, 2);
     tundish_close(second);
     tundish_close(first);
+}
+END_TEST
+
+START_TEST(a_title_written_over_the_arguments_is_no_name)
+{
+    struct tundish_options options = proc_still_options(10, 10);
+    struct tundish *bucket = proc_create("bucket", &options);
+    struct tdi_observe_instance found;
+    char before[16];
+    snprintf(before, sizeof before, "%s", program_invocation_short_name);
+    memcpy(program_invocation_short_name, "title", sizeof "title");
+    struct tundish *second = proc_open("bucket");
+    ck_assert(tdi_observe_instance(bucket, 1, &found));
+    kit_expect(strcmp(found.who.program, before) == 0, "listed as '%s'", found.who.program);
+    tundish_close(second);
+    tundish_close(bucket);
+}
+END_TEST
+
+static int have_nothing(unsigned index, void *shared)
+{
+    (void)index, (void)shared;
+    return 0;
+}
+
+/* As if it had been killed after its claim, before it wrote who it is. */
+static void leave_a_claim(struct tundish *bucket, uint32_t index, uint32_t pid, uint64_t pid_namespace)
+{
+    uint64_t owner = (uint64_t)tdi_proc_digest(pid_namespace) << 54 | (uint64_t)pid << 32 | (1000000 + index);
+    atomic_store(&bucket->file->instance[index].owner, owner);
+}
+
+START_TEST(a_place_whose_claimer_was_killed_is_found_by_the_claim)
+{
+    struct tundish_options options = proc_still_options(10, 10);
+    struct tundish *bucket = proc_create("bucket", &options);
+    struct tdi_identity self;
+    tdi_proc_identify(&self);
+    if (self.pid_namespace == 0)
+        return; /* without /proc nobody knows */
+    struct kit_children *child = kit_spawn(1, have_nothing, NULL);
+    uint32_t gone = (uint32_t)kit_child_pid(child, 0);
+    kit_collect(child, 10 * KIT_SECOND);
+    leave_a_claim(bucket, 1, gone, self.pid_namespace);
+    leave_a_claim(bucket, 2, self.pid, self.pid_namespace); /* lives */
+    leave_a_claim(bucket, 3, gone, self.pid_namespace + 1); /* who knows */
+    leave_a_claim(bucket, 4, gone, 0);
+    ck_assert_uint_eq(proc_info(bucket).instances, 5);
+    tdi_observe_bury(bucket);
+    ck_assert_uint_eq(proc_info(bucket).instances, 4);
+    ck_assert_uint_eq(atomic_load(&bucket->file->instance[1].owner), 0);
+    tundish_close(bucket);
 }
 END_TEST
 
@@ -126,6 +181,8 @@ static Suite *table(void)
     TCase *entries = kit_case(suite, "entries");
     tcase_add_test(entries, handles_are_listed_until_they_are_closed);
     tcase_add_test(entries, a_program_that_calls_itself_otherwise_is_the_same_program);
+    tcase_add_test(entries, a_title_written_over_the_arguments_is_no_name);
+    tcase_add_test(entries, a_place_whose_claimer_was_killed_is_found_by_the_claim);
     tcase_add_test(entries, handles_beyond_the_table_work_and_are_counted);
     tcase_add_test(entries, the_dead_make_room_when_the_table_is_full);
     tcase_add_test(entries, several_who_find_the_table_full_of_the_dead_are_all_listed);
