@@ -74,29 +74,62 @@ static void clear_former_programs(struct tundish *bucket, const struct tdi_ident
             tdi_repair_clear(bucket, &instance);
 }
 
-void tdi_handle_enter_now(struct tundish *bucket)
+/* Whether a signal handler forked since, and this is the child: its page was wiped, or it has a number of its own. */
+static bool is_child(const struct tundish *bucket, uint32_t number)
 {
-    struct tdi_layout *file = bucket->file;
+    return atomic_load_explicit(&bucket->here->number, memory_order_relaxed) != number;
+}
+
+/* An entry that this process made, while it took itself for its parent or not. */
+static void undo(struct tundish *bucket, const struct tdi_instance *instance, const struct tdi_identity *self)
+{
+    if (self->pid == tdi_proc_pid())
+        tdi_instance_leave(bucket->file, instance);
+}
+
+/* The entry for `self`, under that number: 0 or -ENOSPC. */
+static int find_place(struct tundish *bucket, const struct tdi_identity *self, uint32_t number,
+                      struct tdi_instance *out)
+{
+    if (tdi_unlikely(tdi_lease_any(bucket->file)))
+        tdi_repair_lessees(bucket, self);
+    int error = tdi_instance_enter(bucket->file, self, number, out);
+    if (error == 0 || is_child(bucket, number))
+        return error;
+    tdi_repair_instances(bucket, self);
+    return tdi_instance_enter(bucket->file, self, number, out);
+}
+
+/* False: it has to be done again, as this is the child of who began it. */
+static bool enter_once(struct tundish *bucket)
+{
     struct tdi_identity self;
-    struct tdi_instance instance;
-    uint32_t none = 0, number = tdi_instance_number(file);
+    struct tdi_instance instance = {0, 0};
+    uint32_t none = 0, number = tdi_instance_number(bucket->file);
     if (!atomic_compare_exchange_strong_explicit(&bucket->here->number, &none, number, memory_order_relaxed,
                                                  memory_order_relaxed))
-        return; /* another thread, or whom this signal handler interrupted, is at it */
+        return true; /* another thread, or whom this signal handler interrupted, is at it */
     tdi_proc_identify(&self);
-    if (tdi_unlikely(tdi_lease_any(file)))
-        tdi_repair_lessees(bucket, &self);
-    int error = tdi_instance_enter(file, &self, number, &instance);
-    if (error) {
-        tdi_repair_instances(bucket, &self);
-        error = tdi_instance_enter(file, &self, number, &instance);
+    if (is_child(bucket, number))
+        return false;
+    int error = find_place(bucket, &self, number, &instance);
+    clear_former_programs(bucket, &self);
+    if (is_child(bucket, number)) {
+        undo(bucket, &instance, &self);
+        return false;
     }
     if (error)
-        tdi_instance_count_unlisted(file);
+        tdi_instance_count_unlisted(bucket->file);
     else
         tdi_handle_list(bucket, &instance, &self);
-    clear_former_programs(bucket, &self);
     tdi_post_open(bucket, error ? NULL : &instance);
+    return true;
+}
+
+void tdi_handle_enter_now(struct tundish *bucket)
+{
+    while (!enter_once(bucket))
+        ;
 }
 
 uint32_t tdi_handle_count_live(const struct tdi_layout *file)

@@ -2,12 +2,16 @@
 /* Handles across fork in all its kinds. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/observe.h"
 #include "plat/clock.h"
 #include "proc/proc.h"
 
@@ -300,6 +304,62 @@ START_TEST(a_child_forked_in_the_middle_of_an_anchoring_reads_the_counter_again)
 }
 END_TEST
 
+/* ---- forked by a handler, in the middle of the first operation ---- */
+
+static struct tundish *forking_bucket;
+static volatile sig_atomic_t has_forked, is_grandchild;
+
+static void fork_once(int signal)
+{
+    (void)signal;
+    if (has_forked)
+        return;
+    has_forked = 1;
+    is_grandchild = fork() == 0;
+}
+
+static bool has_one_entry(struct tundish *bucket)
+{
+    struct tdi_observe_instance found;
+    unsigned count = 0;
+    tundish_try_acquire(bucket, 1);
+    for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
+        count += tdi_observe_instance(bucket, i, &found) && found.who.pid == (uint32_t)getpid();
+    return count == 1;
+}
+
+static int be_interrupted(unsigned index, void *shared)
+{
+    unsigned after_us = 1 + *(unsigned *)shared % 120;
+    struct sigaction action = {.sa_handler = fork_once};
+    struct itimerval once = {{0, 0}, {0, (suseconds_t)after_us}};
+    int status = 0;
+    (void)index;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &once, NULL);
+    tundish_try_acquire(forking_bucket, 1);
+    while (!has_forked)
+        sched_yield();
+    if (is_grandchild)
+        _exit(!has_one_entry(forking_bucket));
+    bool one = has_one_entry(forking_bucket);
+    kit_expect(wait(&status) > 0, "no child");
+    kit_expect(one, "the child has no entry of its own, or several");
+    kit_expect(status == 0, "nor has the grandchild: %#x", status);
+    return 0;
+}
+
+START_TEST(a_child_forked_in_the_middle_of_entering_enters_for_itself)
+{
+    struct tundish_options options = proc_still_options(100000, 100000);
+    unsigned *round = kit_shared_new(sizeof *round);
+    forking_bucket = proc_create("forking", &options);
+    for (*round = 0; *round < 240; ++*round)
+        kit_collect(kit_spawn(1, be_interrupted, round), 20 * KIT_SECOND);
+    tundish_close(forking_bucket);
+}
+END_TEST
+
 static Suite *forks(void)
 {
     Suite *suite = suite_create("fork");
@@ -315,6 +375,7 @@ static Suite *forks(void)
     tcase_add_test(moments, children_of_a_busy_threaded_program_work);
     tcase_add_test(moments, a_vforked_child_may_take_tokens);
     tcase_add_test(moments, a_handler_may_fork_in_the_middle_of_an_acquire);
+    tcase_add_test(moments, a_child_forked_in_the_middle_of_entering_enters_for_itself);
     tcase_add_test(moments, a_child_forked_in_the_middle_of_an_anchoring_reads_the_counter_again);
     return suite;
 }
