@@ -12,6 +12,7 @@
 #include "lib/post.h"
 #include "lib/repair.h"
 #include "plat/file.h"
+#include "plat/quiet.h"
 
 int tdi_handle_new(struct tundish **out)
 {
@@ -70,66 +71,42 @@ static void clear_former_programs(struct tundish *bucket, const struct tdi_ident
     struct tdi_instance instance;
     for (uint32_t i = 0; i < TDI_LAYOUT_INSTANCES; i++)
         if (tdi_instance_get(file, i, &instance, &who) && is_same_process(&who, self) &&
-            who.start_time != 0 && who.image != 0 && who.image != self->image)
+            who.start_time != 0 && !tdi_proc_is_same_execution(&who, self))
             tdi_repair_clear(bucket, &instance);
 }
 
-/* Whether a signal handler forked since, and this is the child: its page was wiped, or it has a number of its own. */
-static bool is_child(const struct tundish *bucket, uint32_t number)
+static void enter(struct tundish *bucket, uint32_t number)
 {
-    return atomic_load_explicit(&bucket->here->number, memory_order_relaxed) != number;
-}
-
-/* An entry that this process made, while it took itself for its parent or not. */
-static void undo(struct tundish *bucket, const struct tdi_instance *instance, const struct tdi_identity *self)
-{
-    if (self->pid == tdi_proc_pid())
-        tdi_instance_leave(bucket->file, instance);
-}
-
-/* The entry for `self`, under that number: 0 or -ENOSPC. */
-static int find_place(struct tundish *bucket, const struct tdi_identity *self, uint32_t number,
-                      struct tdi_instance *out)
-{
-    if (tdi_unlikely(tdi_lease_any(bucket->file)))
-        tdi_repair_lessees(bucket, self);
-    int error = tdi_instance_enter(bucket->file, self, number, out);
-    if (error == 0 || is_child(bucket, number))
-        return error;
-    tdi_repair_instances(bucket, self);
-    return tdi_instance_enter(bucket->file, self, number, out);
-}
-
-/* False: it has to be done again, as this is the child of who began it. */
-static bool enter_once(struct tundish *bucket)
-{
+    struct tdi_layout *file = bucket->file;
     struct tdi_identity self;
-    struct tdi_instance instance = {0, 0};
-    uint32_t none = 0, number = tdi_instance_number(bucket->file);
-    if (!atomic_compare_exchange_strong_explicit(&bucket->here->number, &none, number, memory_order_relaxed,
-                                                 memory_order_relaxed))
-        return true; /* another thread, or whom this signal handler interrupted, is at it */
+    struct tdi_instance instance;
     tdi_proc_identify(&self);
-    if (is_child(bucket, number))
-        return false;
-    int error = find_place(bucket, &self, number, &instance);
-    clear_former_programs(bucket, &self);
-    if (is_child(bucket, number)) {
-        undo(bucket, &instance, &self);
-        return false;
+    if (tdi_unlikely(tdi_lease_any(file)))
+        tdi_repair_lessees(bucket, &self);
+    int error = tdi_instance_enter(file, &self, number, &instance);
+    if (error) {
+        tdi_repair_instances(bucket, &self);
+        error = tdi_instance_enter(file, &self, number, &instance);
     }
     if (error)
-        tdi_instance_count_unlisted(bucket->file);
+        tdi_instance_count_unlisted(file);
     else
         tdi_handle_list(bucket, &instance, &self);
+    clear_former_programs(bucket, &self);
     tdi_post_open(bucket, error ? NULL : &instance);
-    return true;
 }
 
+/* Without signals: a child that a handler forked in the midst would go on in its parent's name. */
 void tdi_handle_enter_now(struct tundish *bucket)
 {
-    while (!enter_once(bucket))
-        ;
+    uint32_t none = 0, number = tdi_instance_number(bucket->file);
+    sigset_t former;
+    tdi_quiet_begin_all(&former);
+    /* Else another thread, or whom this signal handler interrupted, is at it. */
+    if (atomic_compare_exchange_strong_explicit(&bucket->here->number, &none, number, memory_order_relaxed,
+                                                memory_order_relaxed))
+        enter(bucket, number);
+    tdi_quiet_end_all(&former);
 }
 
 uint32_t tdi_handle_count_live(const struct tdi_layout *file)

@@ -36,13 +36,15 @@ struct tdi_handle_here {
     _Atomic(uint64_t) direct_key;                 /* the key under DIRECT, else 0 */
     _Atomic(uint64_t) leasing_key;                /* the key under LEASED, else 0 */
     _Atomic(uint64_t) key;                        /* 0: there is no account yet; see lib/post.h */
-    _Atomic(struct tdi_layout_account *) account; /* in the file, or `own` where there is no place for it, */
-    _Atomic(struct tdi_layout_account *) rest;    /* and then in the file's too, NULL: not yet */
+    _Atomic(struct tdi_layout_account *) account; /* in the file, or `own` where there is no place for it; */
+    _Atomic(struct tdi_layout_account *) rest;    /* and then in this one of the file too, if not NULL */
     _Atomic(uint32_t) lease_tokens;               /* what a thread may take in advance; 0: strategy DIRECT */
     struct tdi_instance instance;
     struct tdi_identity self;
     struct tdi_handle_thread thread[TDI_LAYOUT_STRIPES]; /* by stripe; the last is nobody's */
     struct tdi_layout_account own;
+    struct tdi_layout_stripe
+        early; /* what was counted before it was known where: by other threads, or a handler */
 };
 
 struct tundish {
@@ -79,7 +81,7 @@ bool tdi_handle_forked_lately(const struct tdi_layout *file);
 /* Processes that may live and have the bucket open, without the calling one. */
 uint32_t tdi_handle_count_others(const struct tundish *bucket);
 
-/* Clears this process's entry and leaves the handle as it is: for the end of a process that never closes. */
+/* Clears this process's entry: the handle is about to be closed. */
 void tdi_handle_leave(struct tundish *bucket);
 
 /* Slow part of tdi_handle_enter. */

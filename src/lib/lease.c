@@ -84,15 +84,15 @@ static void take_more(struct tundish *bucket, struct tdi_handle_thread *thread, 
 static void renew(struct tundish *bucket, const struct tdi_post *post, uint64_t key)
 {
     struct tdi_handle_thread *thread = &bucket->here->thread[post->index];
-    struct tdi_handshake self = tdi_handshake_enter(post->account, &thread->inside);
+    if (!tdi_handshake_enter(&thread->inside))
+        return;
     uint32_t tokens = tokens_for_a_thread(bucket);
     uint64_t left = atomic_load_explicit(&thread->leased, memory_order_relaxed);
     bool open = atomic_load_explicit(&thread->closed, memory_order_relaxed) == 0 &&
                 tdi_handshake_strategy(post->account) == TUNDISH_LEASED;
     if (open && left < tokens && !tdi_queue_may_be_waiting(bucket->file))
         take_more(bucket, thread, key, left, tokens);
-    atomic_signal_fence(memory_order_seq_cst);
-    tdi_handshake_leave(&thread->inside, self);
+    tdi_handshake_leave(&thread->inside);
 }
 
 int tdi_lease_try(struct tundish *bucket, uint32_t n, enum tdi_layout_kind kind)
@@ -155,6 +155,7 @@ static int begin_leasing(struct tundish *bucket, struct tdi_layout_account *acco
     for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
         set_closed(bucket, i, false);
     tdi_handshake_begin_change(account, TUNDISH_LEASED);
+    tdi_handshake_note_in_flight(account, 0);
     tdi_post_set_leasing(bucket, true);
     atomic_store_explicit(&bucket->here->lease_tokens, tokens, memory_order_relaxed);
     return 0;
@@ -173,12 +174,14 @@ static int end_leasing(struct tundish *bucket, struct tdi_layout_account *accoun
         tdi_handshake_begin_change(account, TUNDISH_DIRECT);
     /* Where there is none any more (a filter came later) nothing can be taken back without the risk of having it twice. */
     bool passed = tdi_proc_barrier() == 0;
-    for (uint32_t i = 0; i < TDI_STATS_SHARED; i++)
-        inside += !passed || !take_back(bucket, i);
-    tdi_handshake_note_in_flight(account, tdi_handshake_generation(account) - 1, inside);
-    if (inside == 0 && tdi_lease_is_out(bucket))
+    for (uint32_t i = 0; passed && i < TDI_STATS_SHARED; i++)
+        inside += !take_back(bucket, i);
+    tdi_handshake_note_in_flight(account, inside);
+    if (!passed || inside > 0)
+        return -EAGAIN;
+    if (tdi_lease_is_out(bucket))
         end_being_lessee(bucket);
-    return inside == 0 ? 0 : -EAGAIN;
+    return 0;
 }
 
 int tdi_lease_switch(struct tundish *bucket, uint32_t strategy)

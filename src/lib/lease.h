@@ -29,14 +29,11 @@ TDI_INLINE bool tdi_lease_spend(struct tdi_handle_here *here, const struct tdi_p
 {
     if (!tdi_post_is_leasing(here, note))
         return false;
-    struct tdi_layout_account *account = atomic_load_explicit(&here->account, memory_order_relaxed);
-    if (tdi_unlikely(!account)) /* a handler forked in the middle, this is the child */
+    if (!tdi_handshake_enter(&note->thread->inside))
         return false;
-    struct tdi_handshake self = tdi_handshake_enter(account, &note->thread->inside);
     bool spent = tdi_likely(atomic_load_explicit(&note->thread->closed, memory_order_relaxed) == 0) &&
                  tdi_likely(tdi_atom_spend_own(&note->thread->leased, n));
-    atomic_signal_fence(memory_order_seq_cst);
-    tdi_handshake_leave(&note->thread->inside, self);
+    tdi_handshake_leave(&note->thread->inside);
     return spent;
 }
 

@@ -44,23 +44,19 @@ static struct tdi_layout_account *account_of(struct tundish *bucket, const struc
     return account;
 }
 
-/* What was counted while there was no account yet, by other threads or a signal handler. */
-static void carry_over(struct tdi_layout_tally *from, struct tdi_layout_tally *to)
+/* Each count is moved once, whoever adds to it meanwhile; `also` may be NULL. */
+static void move_early(struct tdi_handle_here *here, struct tdi_layout_account *to,
+                       struct tdi_layout_account *also)
 {
-    _Atomic(uint64_t) *source = &from->count[0][0], *target = &to->count[0][0];
-    for (uint32_t i = 0; i < sizeof(*from) / sizeof(*source); i++)
-        atomic_fetch_add_explicit(&target[i], atomic_exchange_explicit(&source[i], 0, memory_order_relaxed),
-                                  memory_order_relaxed);
-}
-
-/* The same, but it stays where it was too. */
-static void hand_in(const struct tdi_layout_tally *from, struct tdi_layout_tally *to)
-{
-    const _Atomic(uint64_t) *source = &from->count[0][0];
-    _Atomic(uint64_t) *target = &to->count[0][0];
-    for (uint32_t i = 0; i < sizeof(*from) / sizeof(*source); i++)
-        atomic_fetch_add_explicit(&target[i], atomic_load_explicit(&source[i], memory_order_relaxed),
-                                  memory_order_relaxed);
+    _Atomic(uint64_t) *source = &here->early.tally.count[0][0];
+    _Atomic(uint64_t) *target = &to->stripe[TDI_STATS_SHARED].tally.count[0][0];
+    _Atomic(uint64_t) *other = also ? &also->stripe[TDI_STATS_SHARED].tally.count[0][0] : NULL;
+    for (uint32_t i = 0; i < sizeof(struct tdi_layout_tally) / sizeof(*source); i++) {
+        uint64_t n = atomic_exchange_explicit(&source[i], 0, memory_order_relaxed);
+        atomic_fetch_add_explicit(&target[i], n, memory_order_relaxed);
+        if (other)
+            atomic_fetch_add_explicit(&other[i], n, memory_order_relaxed);
+    }
 }
 
 /* From now on threads count in this account; none has a note of its key yet. */
@@ -74,44 +70,41 @@ static void begin(struct tdi_handle_here *here, struct tdi_layout_account *accou
     atomic_store_explicit(&here->direct_key, key, memory_order_relaxed);
 }
 
-/*
- * A handle without a place counts for itself, for its sidecar to ask, and in the rest of the file, for everybody.
- * What it has counted before it does that is handed in.
- */
-static void join_the_rest(struct tundish *bucket)
+/* The account of all handles without a place; NULL if it cannot be given memory. */
+static struct tdi_layout_account *rest_of(struct tundish *bucket)
 {
-    struct tdi_layout_account *rest = &bucket->file->rest, *own = &bucket->here->own;
-    if (!tdi_instance_has_rest(bucket->file)) {
-        if (tdi_file_populate(rest, sizeof *rest) != 0)
-            return;
-        tdi_instance_note_rest(bucket->file);
-    }
-    struct tdi_layout_account *none = NULL;
-    if (atomic_compare_exchange_strong_explicit(&bucket->here->rest, &none, rest, memory_order_relaxed,
-                                                memory_order_relaxed))
-        hand_in(&own->stripe[TDI_STATS_SHARED].tally, &rest->stripe[TDI_STATS_SHARED].tally);
+    struct tdi_layout_account *rest = &bucket->file->rest;
+    if (tdi_instance_has_rest(bucket->file))
+        return rest;
+    if (tdi_file_populate(rest, sizeof *rest) != 0)
+        return NULL;
+    tdi_instance_note_rest(bucket->file);
+    return rest;
 }
 
+/* A handle without a place counts for itself, for its sidecar to ask, and in the file's rest, for everybody. */
 void tdi_post_open(struct tundish *bucket, const struct tdi_instance *instance)
 {
     struct tdi_handle_here *here = bucket->here;
     struct tdi_layout_account *account = instance ? account_of(bucket, instance) : NULL;
+    struct tdi_layout_account *rest = account ? NULL : rest_of(bucket);
     if (account) {
         tdi_handshake_begin(account);
         tdi_ring_begin(account, tdi_handle_now_us(bucket));
         tdi_stats_begin(account, instance->owner);
     }
-    begin(here, account ? account : &here->own);
-    if (account)
-        carry_over(&here->own.stripe[TDI_STATS_SHARED].tally, &account->stripe[TDI_STATS_SHARED].tally);
+    account = account ? account : &here->own;
+    atomic_store_explicit(&here->rest, rest, memory_order_relaxed);
+    begin(here, account);
+    move_early(here, account, rest);
 }
 
 void tdi_post_close(struct tundish *bucket)
 {
     struct tdi_handle_here *here = bucket->here;
     struct tdi_layout_account *account = atomic_load_explicit(&here->account, memory_order_relaxed);
-    if (account && account != &here->own)
-        carry_over(&here->own.stripe[TDI_STATS_SHARED].tally, &account->stripe[TDI_STATS_SHARED].tally);
+    if (account)
+        move_early(here, account, atomic_load_explicit(&here->rest, memory_order_relaxed));
     begin(here, &here->own);
 }
 
@@ -160,11 +153,16 @@ static uint64_t await_key(const struct tdi_handle_here *here)
 }
 
 static struct tdi_post post_at(const struct tdi_handle_here *here, struct tdi_layout_account *account,
-                               uint32_t index)
+                               struct tdi_layout_stripe *stripe)
 {
     struct tdi_layout_account *rest =
         account == &here->own ? atomic_load_explicit(&here->rest, memory_order_relaxed) : NULL;
-    return (struct tdi_post){account, rest, index, &account->stripe[index]};
+    return (struct tdi_post){account, rest, (uint32_t)(stripe - account->stripe), stripe};
+}
+
+static struct tdi_post post_early(struct tdi_handle_here *here)
+{
+    return (struct tdi_post){&here->own, NULL, TDI_STATS_SHARED, &here->early};
 }
 
 /*
@@ -193,17 +191,16 @@ static struct tdi_post find(struct tundish *bucket)
     struct tdi_handle_here *here = bucket->here;
     tdi_handle_enter(bucket);
     uint64_t key = await_key(here);
-    if (key == 0)
-        return post_at(here, &here->own, TDI_STATS_SHARED);
     struct tdi_layout_account *account = atomic_load_explicit(&here->account, memory_order_relaxed);
-    /* A child that lives in its parent's memory (vfork) is not a thread of it. */
-    if (here->self.pid != 0 && here->self.pid != tdi_proc_pid())
-        return post_at(here, account, TDI_STATS_SHARED);
-    if (account == &here->own)
-        join_the_rest(bucket);
-    struct tdi_post post =
-        post_at(here, account, account == &here->own ? TDI_STATS_SHARED : find_stripe(here));
-    write_note(bucket, post.index == TDI_STATS_SHARED ? key | TDI_POST_SHARES : key, &post);
+    if (key == 0 || !account) /* or a handler forked in between: this is the child, which has none yet */
+        return post_early(here);
+    /* A child that lives in its parent's memory (vfork) is not a thread of it; and without a place all share. */
+    bool shares = (here->self.pid != 0 && here->self.pid != tdi_proc_pid());
+    bool has_stripe = !shares && account != &here->own;
+    uint32_t index = has_stripe ? find_stripe(here) : TDI_STATS_SHARED;
+    struct tdi_post post = post_at(here, account, &account->stripe[index]);
+    if (!shares)
+        write_note(bucket, index == TDI_STATS_SHARED ? key | TDI_POST_SHARES : key, &post);
     return post;
 }
 
@@ -212,10 +209,11 @@ struct tdi_post tdi_post_here(struct tundish *bucket)
     /* Acquire pairs with the release in begin. */
     uint64_t key = atomic_load_explicit(&bucket->here->key, memory_order_acquire);
     struct tdi_post_note note = tdi_post_noted(bucket);
-    if (key == 0 || (note.key & ~TDI_POST_SHARES) != key)
-        return find(bucket);
     struct tdi_layout_account *account = atomic_load_explicit(&bucket->here->account, memory_order_relaxed);
-    return post_at(bucket->here, account, (uint32_t)(note.stripe - account->stripe));
+    /* No account: a handler forked just now, this is the child. */
+    if (key == 0 || !account || (note.key & ~TDI_POST_SHARES) != key)
+        return find(bucket);
+    return post_at(bucket->here, account, note.stripe);
 }
 
 void tdi_post_sum(const struct tdi_post *post, enum tdi_layout_sum sum, uint64_t n)

@@ -123,7 +123,8 @@ static void end_forgotten_lease(struct tundish *bucket, uint32_t index, const st
 {
     struct tdi_instance instance;
     struct tdi_identity who;
-    if (!tdi_instance_get(bucket->file, index, &instance, &who) || !tdi_proc_has_executed(&who, self))
+    if (!tdi_instance_get(bucket->file, index, &instance, &who) || who.pid == self->pid ||
+        !tdi_proc_has_executed(&who, self))
         return;
     tdi_bucket_count(bucket->file, tdi_handle_now_us(bucket));
     tdi_lease_release(bucket->file, &instance);

@@ -95,10 +95,10 @@ static struct tdi_registered *find_free(void)
 static void remove_entry(struct tdi_registered *entry)
 {
     struct tundish *bucket = entry->bucket;
-    atomic_store_explicit(&bucket->unregister, NULL, memory_order_relaxed);
     atomic_store_explicit(&sidecar.scanner, tdi_proc_thread(), memory_order_relaxed);
     tdi_registered_end(entry);
     atomic_store_explicit(&sidecar.scanner, 0, memory_order_relaxed);
+    atomic_store_explicit(&bucket->unregister, NULL, memory_order_relaxed);
     bool closing = entry->closing;
     memset(entry, 0, sizeof *entry);
     sidecar.count--;

@@ -161,6 +161,12 @@ bool tdi_proc_may_live(const struct tdi_identity *who, const struct tdi_identity
     return !gone;
 }
 
+bool tdi_proc_is_same_execution(const struct tdi_identity *a, const struct tdi_identity *b)
+{
+    uint32_t one = (uint32_t)(a->image >> 32), other = (uint32_t)(b->image >> 32);
+    return one == other || one == 0 || other == 0;
+}
+
 bool tdi_proc_has_executed(const struct tdi_identity *who, const struct tdi_identity *asker)
 {
     char path[32];

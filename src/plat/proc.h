@@ -15,7 +15,7 @@ struct tdi_identity {
     uint64_t start_time;       /* 1/100 s since boot in the initial time namespace, from /proc */
     uint64_t pid_namespace;    /* inode */
     uint32_t namespace_digest; /* where the inode is unknown; see tdi_proc_digest */
-    uint64_t image; /* another one after each exec; forked children have their parent's, 0 is unknown */
+    uint64_t image;            /* of the program, see proc.c; forked children have their parent's */
     char program[TDI_PROGRAM_LEN];
 };
 
@@ -28,8 +28,14 @@ static inline uint32_t tdi_proc_digest(uint64_t pid_namespace)
 /* The calling process. Without /proc only the pid and the name are known. Signal-safe. */
 void tdi_proc_identify(struct tdi_identity *out);
 
-/* False only if it is certainly gone; a pid namespace that is unknown or not the asker's says nothing. */
+/*
+ * False only if it is certainly gone; a pid namespace that is unknown or not the asker's says nothing. Where only
+ * the digest is known, namespaces of the same one are taken for the same.
+ */
 bool tdi_proc_may_live(const struct tdi_identity *who, const struct tdi_identity *asker);
+
+/* Whether two identities of one process are of one program, or nobody knows: nothing was executed in between. */
+bool tdi_proc_is_same_execution(const struct tdi_identity *a, const struct tdi_identity *b);
 
 /*
  * Whether the process, which was not certainly gone just now, has executed another program since. False also if
@@ -66,7 +72,7 @@ int tdi_proc_barrier(void);
 uint32_t tdi_proc_pid(void);
 uint32_t tdi_proc_uid(void);
 
-/* The program's name without directories, as it was at the start. Static. */
+/* The program's name without directories, as it was when this code was loaded. Static. */
 const char *tdi_proc_program(void);
 
 /* A variable of the environment; NULL in a set-user-ID program. */

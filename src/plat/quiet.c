@@ -34,3 +34,15 @@ void tdi_quiet_end(const struct tdi_quiet *quiet, int signal_number)
     pthread_sigmask(SIG_SETMASK, &quiet->mask, NULL);
     errno = saved;
 }
+
+void tdi_quiet_begin_all(sigset_t *former)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, former);
+}
+
+void tdi_quiet_end_all(const sigset_t *former)
+{
+    pthread_sigmask(SIG_SETMASK, former, NULL);
+}

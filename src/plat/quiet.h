@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Keeps a signal that a system call of ours may raise (SIGPIPE, SIGXFSZ) from the program we are in. */
+/*
+ * Keeps signals away for a moment: one that a system call of ours may raise (SIGPIPE, SIGXFSZ) from the program we
+ * are in, or all of them, where a handler must not come.
+ */
 #ifndef TUNDISH_PLAT_QUIET_H
 #define TUNDISH_PLAT_QUIET_H
 
@@ -16,5 +19,9 @@ void tdi_quiet_begin(struct tdi_quiet *quiet, int signal_number);
 
 /* Takes back what was raised since, and unblocks. Keeps errno. */
 void tdi_quiet_end(const struct tdi_quiet *quiet, int signal_number);
+
+/* Blocks all signals for the calling thread, and lets in again those that were. Signal-safe. */
+void tdi_quiet_begin_all(sigset_t *former);
+void tdi_quiet_end_all(const sigset_t *former);
 
 #endif

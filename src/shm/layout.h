@@ -156,7 +156,7 @@ struct tdi_layout_stripe {
 struct tdi_layout_handshake {
     _Atomic(uint32_t) generation;
     _Atomic(uint32_t) strategy;
-    _Atomic(uint64_t) in_flight[2]; /* operations that a change waits for, by parity of generation */
+    _Atomic(uint32_t) in_flight; /* threads that a change waits for */
 };
 
 /*

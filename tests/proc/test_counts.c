@@ -397,6 +397,46 @@ START_TEST(handles_beyond_the_table_are_counted_in_the_total)
 }
 END_TEST
 
+static void *try_beyond(void *argument)
+{
+    struct worker *worker = argument;
+    kit_barrier_wait(&worker->stage->barrier);
+    for (int i = 0; i < 200; i++)
+        try_and_note(worker->bucket, 1, &worker->tally);
+    return NULL;
+}
+
+/* Where it counts is found out while they all begin. */
+START_TEST(threads_that_begin_together_beyond_the_table_are_counted_once)
+{
+    struct tundish_options options = proc_still_options(1000000, 1000000);
+    struct stage *stage = new_stage(3, &options);
+    struct tundish *handle[TDI_LAYOUT_INSTANCES];
+    struct worker worker[3];
+    memset((void *)worker, 0, sizeof worker);
+    for (unsigned i = 0; i < PROC_LEN(handle); i++)
+        handle[i] = proc_open("one");
+    for (unsigned round = 0; round < 50; round++) {
+        pthread_t thread[3];
+        struct tundish *beyond = proc_open("one");
+        for (int i = 0; i < 3; i++) {
+            worker[i].stage = stage;
+            worker[i].bucket = beyond;
+            ck_assert_int_eq(pthread_create(&thread[i], NULL, try_beyond, &worker[i]), 0);
+        }
+        for (int i = 0; i < 3; i++)
+            pthread_join(thread[i], NULL);
+        tundish_close(beyond);
+    }
+    for (int i = 0; i < 3; i++)
+        hand_in(&worker[i], &stage->own[0]);
+    expect_totals(stage->bucket, 1, &stage->tally, "beyond the table");
+    for (unsigned i = 0; i < PROC_LEN(handle); i++)
+        tundish_close(handle[i]);
+    end_stage(stage);
+}
+END_TEST
+
 static int count_until_killed(unsigned index, void *shared)
 {
     struct stage *stage = shared;
@@ -785,6 +825,7 @@ static Suite *counts(void)
     tcase_add_test(instances, a_forked_child_is_an_instance_of_its_own);
     tcase_add_test(instances, handles_beyond_the_table_are_counted_in_the_total);
     tcase_add_test(instances, processes_beyond_the_table_are_counted_in_the_total);
+    tcase_add_test(instances, threads_that_begin_together_beyond_the_table_are_counted_once);
     tcase_add_test(instances, a_place_of_the_dead_begins_anew_and_the_total_keeps_all);
     TCase *handlers = kit_case(suite, "handlers");
     tcase_set_timeout(handlers, 60);

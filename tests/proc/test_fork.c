@@ -14,6 +14,7 @@
 #include "lib/observe.h"
 #include "plat/clock.h"
 #include "proc/proc.h"
+#include "unit/step.h"
 
 struct stage {
     struct kit_barrier barrier;
@@ -360,6 +361,41 @@ START_TEST(a_child_forked_in_the_middle_of_entering_enters_for_itself)
 }
 END_TEST
 
+/* ---- forked by a handler, at any moment of an operation ---- */
+
+#if STEP_CAN
+static bool is_intruders_child;
+
+#define MOMENTS 600 /* finding out where to count comes first */
+
+static void act_release(void *bucket)
+{
+    tundish_release(bucket, 1);
+}
+
+static void intrude_fork(void *unused)
+{
+    (void)unused;
+    is_intruders_child = fork() == 0;
+}
+
+/* The child goes on with what was interrupted, and what it had read is the parent's. */
+START_TEST(a_child_forked_at_any_moment_goes_on)
+{
+    struct tundish_options options = proc_still_options(100000, 50000);
+    struct tundish *bucket = proc_create("stepped", &options);
+    act_release(bucket);
+    for (unsigned long at = 1; at < MOMENTS && step_intrude(act_release, intrude_fork, bucket, at); at++) {
+        int status = 0;
+        if (is_intruders_child)
+            _exit(tundish_try_acquire(bucket, 1) != 0);
+        kit_expect(wait(&status) > 0 && status == 0, "at %lu: the child ended with %#x", at, status);
+    }
+    tundish_close(bucket);
+}
+END_TEST
+#endif
+
 static Suite *forks(void)
 {
     Suite *suite = suite_create("fork");
@@ -376,6 +412,9 @@ static Suite *forks(void)
     tcase_add_test(moments, a_vforked_child_may_take_tokens);
     tcase_add_test(moments, a_handler_may_fork_in_the_middle_of_an_acquire);
     tcase_add_test(moments, a_child_forked_in_the_middle_of_entering_enters_for_itself);
+#if STEP_CAN
+    tcase_add_test(moments, a_child_forked_at_any_moment_goes_on);
+#endif
     tcase_add_test(moments, a_child_forked_in_the_middle_of_an_anchoring_reads_the_counter_again);
     return suite;
 }

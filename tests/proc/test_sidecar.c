@@ -740,6 +740,40 @@ static int count_calls(struct tundish *bucket, const struct tundish_sidecar_stat
     return -1;
 }
 
+static void close_when_told(struct tundish *bucket, const struct tundish_observation *records, size_t count,
+                            void *context)
+{
+    atomic_int *told = context;
+    (void)records;
+    (void)count;
+    if (atomic_exchange(told, 0))
+        tundish_close(bucket);
+}
+
+/* The last records come while it is taken out; who takes it out must not use it afterwards. */
+START_TEST(a_callback_may_close_its_handle_while_that_is_unregistered)
+{
+    struct tundish_options options = proc_still_options(CAPACITY, INITIAL);
+    struct tundish *watching = proc_create("closing", &options);
+    for (int i = 0; i < 20; i++) {
+        atomic_int told = 0;
+        struct tundish *bucket = proc_open("closing");
+        struct tundish_sidecar_policy policy = {sizeof policy, NULL, close_when_told, &told, 1};
+        add(bucket, &policy);
+        take(bucket, 1);
+        kit_expect(tundish_sidecar_scan() >= 0, "scan");
+        take(bucket, 1);
+        atomic_store(&told, 1);
+        (void)tundish_sidecar_unregister(bucket); /* gone already, if the sidecar was quicker */
+        uint64_t end_ns = kit_now_ns() + 10 * KIT_SECOND;
+        while (proc_info(watching).instances > 1 && kit_now_ns() < end_ns)
+            kit_sleep_ns(KIT_MILLISECOND);
+        ck_assert_uint_eq(proc_info(watching).instances, 1);
+    }
+    tundish_close(watching);
+}
+END_TEST
+
 /* The handles are in the scan's hands at that moment. */
 START_TEST(a_callback_may_close_its_handle_and_others)
 {
@@ -878,6 +912,7 @@ static Suite *sidecar(void)
     tcase_add_test(ends, the_library_can_be_unloaded_and_the_thread_ends);
     tcase_add_test(ends, unloading_the_library_waits_for_a_callback);
     tcase_add_test(ends, a_callback_may_close_its_handle_and_others);
+    tcase_add_test(ends, a_callback_may_close_its_handle_while_that_is_unregistered);
     tcase_add_test(ends, a_child_has_no_sidecar_until_it_registers);
     tcase_add_test(ends, forking_in_the_midst_of_scans_hangs_no_child);
     return suite;
