@@ -35,10 +35,17 @@ foreach(example basic epoll unfair_scheduling)
   tundish_install_file(config/examples/${example}.c ${CMAKE_INSTALL_DOCDIR}/examples)
 endforeach()
 tundish_install_file(config/tundish.conf ${CMAKE_INSTALL_DOCDIR}/examples)
-tundish_install_file(config/tundish-sidecar.service ${CMAKE_INSTALL_DOCDIR}/examples)
 tundish_install_file(LICENSE ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 tundish_install_file(CHANGELOG.md ${CMAKE_INSTALL_DOCDIR})
 tundish_install_file(README.md ${CMAKE_INSTALL_DOCDIR})
+
+# The unit names the program with its full path, which only the installation knows: it may choose another prefix.
+set(unit ${PROJECT_BINARY_DIR}/package/tundish-sidecar.service)
+install(CODE "
+  set(bindir \"${CMAKE_INSTALL_BINDIR}\")
+  cmake_path(ABSOLUTE_PATH bindir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\")
+  configure_file(\"${PROJECT_SOURCE_DIR}/config/tundish-sidecar.service.in\" \"${unit}\" @ONLY)")
+install(FILES ${unit} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 # pkg-config finds the prefix from where the file lies, so that --prefix at install time works.
 cmake_path(ABSOLUTE_PATH pkgconfigdir BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE from)
@@ -66,7 +73,8 @@ set(CPACK_PACKAGE_NAME tundish)
 set(CPACK_PACKAGE_CONTACT "The tundish authors")
 set(CPACK_PACKAGE_VENDOR "The tundish authors")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_SET_DESTDIR ON) # so that the prefix is the one that the files will have
+set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

@@ -56,6 +56,12 @@ int cli_other_option(const struct cli_command *command, int option, char **argv)
 /* Says what is wrong with a bucket, for a negative errno. Returns CLI_FAILED. */
 int cli_bucket_error(const char *name, int error);
 
+/* The same for one that was opened by another name than it has for people. */
+int cli_bucket_error_as(const char *label, const char *name, int error);
+
+/* Whether a terminal on standard output is to have colours: NO_COLOR and TERM say so. */
+bool cli_wants_colors(void);
+
 /* Prints a command's help to stdout. */
 void cli_help(const struct cli_command *command);
 
@@ -112,6 +118,17 @@ void cli_rule_say(const char *name, const struct cli_rule *rule, bool burst_chos
 
 /* A count of tokens. CLI_OK, or CLI_USAGE with a line said that calls it `what`. */
 int cli_count_parse(const char *what, const char *text, uint32_t *out);
+
+/* How many of something, not of tokens: 1 at least. CLI_OK, or CLI_USAGE with a line said that calls it `what`. */
+int cli_number_parse(const struct cli_command *command, const char *what, const char *text, uint32_t *out);
+
+/* A time within these bounds: seconds if it has no unit. CLI_OK, or CLI_USAGE, said as above. */
+struct cli_span {
+    uint64_t least_ns;
+    uint64_t most_ns;
+};
+int cli_time_parse(const struct cli_command *command, const char *what, const char *text,
+                   const struct cli_span *bounds, uint64_t *out_ns);
 
 /* Opens a bucket, and reads what is to be known about it if info is not NULL. CLI_OK or CLI_FAILED, said. */
 int cli_bucket_open(const char *name, struct tundish **out, struct tundish_info *info);

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -17,6 +18,7 @@
 #include "cli/observed.h"
 #include "sidecar/directory.h"
 #include "sidecar/drain.h"
+#include "sidecar/faults.h"
 #include "sidecar/notify.h"
 #include "sidecar/output.h"
 #include "sidecar/textfile.h"
@@ -26,6 +28,7 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define INTERVAL_NS (10 * CLI_NS_PER_S)
 #define INTERVAL_MIN_NS (100 * NS_PER_MS)
+#define INTERVAL_MAX_NS (UINT64_C(366) * 86400 * CLI_NS_PER_S)
 #define LOOK_NS CLI_NS_PER_S      /* at the directory, without being told, and at the dead */
 #define IDLE_NS (250 * NS_PER_MS) /* between scans that find nothing */
 #define BUSY_NS (5 * NS_PER_MS)   /* a ring of 128 is emptied before a thread fills it at 25,000/s */
@@ -60,8 +63,10 @@ struct work {
     struct tdi_directory directory;
     struct tdi_drain drain;
     struct tdi_output output;
+    struct tdi_faults faults;
     int signals;
-    int failed_with;    /* what the last report failed with: said once, until it changes */
+    int unread_with;    /* how the last look at the directory failed: said once, until it changes, ... */
+    int failed_with;    /* ... and so the last report */
     uint64_t rest_ns;   /* until when nobody listens to the directory */
     uint64_t look_ns;   /* when it is looked at at the latest, ... */
     uint64_t report_ns; /* ... when the next report is due, ... */
@@ -117,27 +122,29 @@ static void print_buckets(struct tdi_output *output, const struct cli_observed_a
     }
 }
 
-static int write_text(const char *directory, const struct cli_observed_all *all)
+/* 0 or a negative errno, and then what it is about. */
+static int write_text(const char *directory, const struct cli_observed_all *all, char what[PATH_MAX])
 {
     struct tdi_textfile text;
     int error = tdi_textfile_begin(&text, directory, TEXTFILE);
+    snprintf(what, PATH_MAX, "%s", error ? directory : text.path);
     if (error)
         return error;
     cli_prom_buckets(text.file, all->bucket, all->count);
     return tdi_textfile_end(&text);
 }
 
+/* What cannot be read has been said by then: see look. */
 static void report(struct work *work)
 {
     struct cli_observed_all all;
+    char what[PATH_MAX];
+    int error = 0;
     if (!work->wish->textfile && !work->wish->json)
         return;
-    const char *what = work->wish->directory;
-    int error = cli_observed_open_all(&all, what, NULL, NULL);
-    if (!error && work->wish->textfile) {
-        what = work->wish->textfile;
-        error = write_text(what, &all);
-    }
+    bool is_read = cli_observed_open_all(&all, work->wish->directory, NULL, NULL) == 0;
+    if (is_read && work->wish->textfile)
+        error = write_text(work->wish->textfile, &all, what);
     if (work->wish->json)
         print_buckets(&work->output, &all);
     if (error && error != work->failed_with)
@@ -148,19 +155,31 @@ static void report(struct work *work)
 
 /* ---- the loop ---- */
 
-/* What is no bucket, or none any more, is left out. */
-static void look(struct work *work)
+/* What cannot be opened is left out, and said, unless it is just not there any more. */
+static void see(struct work *work, const char *entry)
+{
+    char name[CLI_ENTRY_PATH], label[PATH_MAX + NAME_MAX + 2];
+    cli_entry_path(name, work->wish->directory, entry);
+    int error = tdi_drain_see(&work->drain, name, entry);
+    if (!error || error == -ENOENT || !tdi_faults_note(&work->faults, entry, error))
+        return;
+    snprintf(label, sizeof(label), "%s/%s", work->wish->directory, entry);
+    cli_bucket_error_as(label, name, error);
+}
+
+static void look(struct work *work, uint64_t at_ns)
 {
     struct cli_names names;
-    char name[CLI_ENTRY_PATH];
     tdi_drain_begin(&work->drain);
-    if (cli_names_read(&names, work->wish->directory) == 0)
-        for (size_t i = 0; i < names.count; i++) {
-            cli_entry_path(name, work->wish->directory, names.name[i]);
-            tdi_drain_see(&work->drain, name, names.name[i]);
-        }
+    tdi_faults_begin(&work->faults, at_ns);
+    int error = cli_names_read(&names, work->wish->directory);
+    for (size_t i = 0; i < names.count; i++)
+        see(work, names.name[i]);
     cli_names_free(&names);
     tdi_drain_end(&work->drain);
+    if (error && error != work->unread_with)
+        cli_say(work->wish->directory, "%s", strerror(-error));
+    work->unread_with = error;
 }
 
 static void scan(struct work *work, uint64_t at_ns)
@@ -180,7 +199,7 @@ static void do_what_is_due(struct work *work)
     if (changed)
         work->rest_ns = at_ns + REST_NS;
     if (changed || at_ns >= work->look_ns) {
-        look(work);
+        look(work, at_ns);
         scan(work, at_ns);
         tdi_drain_bury(&work->drain);
         work->look_ns = at_ns + LOOK_NS;
@@ -232,6 +251,7 @@ static int work_on(struct work *work)
     }
     tdi_notify("STOPPING=1");
     tdi_drain_free(&work->drain);
+    tdi_faults_free(&work->faults);
     report(work);
     tdi_directory_close(&work->directory);
     return error ? error : tdi_output_flush(&work->output);
@@ -279,21 +299,14 @@ static int sidecar(const struct wish *wish)
 
 static int parse_interval(const char *text, uint64_t *out)
 {
-    const char *why = NULL;
-    if (tdi_unit_parse_duration_ns(text, out, &why) < 0)
-        return cli_usage(&cmd_sidecar, "interval '%s': %s", text, why);
-    if (*out < INTERVAL_MIN_NS)
-        return cli_usage(&cmd_sidecar, "interval '%s': is less than 100 ms", text);
-    return CLI_OK;
+    static const struct cli_span bounds = {INTERVAL_MIN_NS, INTERVAL_MAX_NS};
+    return cli_time_parse(&cmd_sidecar, "interval", text, &bounds, out);
 }
 
 static int parse_every(const char *text, uint32_t *out)
 {
     *out = 1;
-    int status = text ? cli_count_parse("records", text, out) : CLI_OK;
-    if (status == CLI_OK && *out == 0)
-        return cli_usage(&cmd_sidecar, "records '%s': is zero", text);
-    return status;
+    return text ? cli_number_parse(&cmd_sidecar, "records", text, out) : CLI_OK;
 }
 
 static int take_option(int option, struct wish *wish, char **argv)
@@ -317,12 +330,37 @@ static int take_option(int option, struct wish *wish, char **argv)
 static int find_directory(struct wish *wish, const char *word)
 {
     int error = 0;
+    if (word && !*word)
+        return cli_usage(&cmd_sidecar, "directory '': is empty");
     if (!word)
         error = cli_directory(wish->directory, sizeof(wish->directory));
     else if (snprintf(wish->directory, sizeof(wish->directory), "%s%s", strchr(word, '/') ? "" : "./",
                       word) >= (int)sizeof(wish->directory))
         error = -ENAMETOOLONG;
     return error ? cli_bucket_error(word ? word : "the directory of buckets", error) : CLI_OK;
+}
+
+/* A directory may come later; what is none, or cannot be read, hardly becomes one. */
+static int check_directory(const char *directory)
+{
+    struct cli_names names;
+    int error = cli_names_read(&names, directory);
+    cli_names_free(&names);
+    if (error) {
+        cli_say(directory, "%s", strerror(-error));
+        return CLI_FAILED;
+    }
+    if (access(directory, F_OK) != 0 && errno == ENOENT)
+        cli_say(directory, "no such directory yet; waiting for it");
+    return CLI_OK;
+}
+
+/* At once, not when there is something to write. */
+static int check_output(const struct wish *wish)
+{
+    int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    bool writable = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+    return writable || (!wish->json && wish->every == 0) ? CLI_OK : say_how_it_ended(-EBADF);
 }
 
 static int run(int argc, char **argv)
@@ -337,7 +375,11 @@ static int run(int argc, char **argv)
     if (argc - optind > 1)
         return cli_usage(&cmd_sidecar, "takes one directory");
     int status = find_directory(&wish, argv[optind]);
-    return status ? status : sidecar(&wish);
+    if (status == CLI_OK)
+        status = check_output(&wish);
+    if (status == CLI_OK)
+        status = check_directory(wish.directory);
+    return status == CLI_OK ? sidecar(&wish) : status;
 }
 
 const struct cli_command cmd_sidecar = {
@@ -349,8 +391,9 @@ const struct cli_command cmd_sidecar = {
         "  --json           print a line of JSON per bucket\n"
         "  --records[=N]    have one of N operations recorded (each, if N is not given), and print a line\n"
         "                   of JSON for each record\n"
-        "  --interval TIME  how often the first two, 10s if not given\n\n"
-        "Clears the entries of processes that were killed. Ends on SIGTERM and SIGINT, after a last report.\n"
-        "Of several sidecars one has the records of a process; another takes over when it is gone.\n",
+        "  --interval TIME  how often the first two, in seconds or with a unit (500ms); 10 s if not given\n\n"
+        "Clears the entries of processes that were killed; says once what it cannot open. Ends on SIGTERM\n"
+        "and SIGINT, after a last report. Of several sidecars one has the records of a process; another\n"
+        "takes over when it is gone.\n",
     .run = run,
 };

@@ -32,6 +32,7 @@ struct watched {
     const struct tundish *bucket;
     const char *name;
     const char *path;
+    uint64_t size; /* of the file: one that was cut short is not touched any more */
 };
 
 struct plan {
@@ -69,7 +70,7 @@ static void take_reading(const struct tundish *bucket, struct reading *out)
     tdi_observe_total(bucket, &out->total);
 }
 
-/* Whether the name still is this bucket; if not, that is said. What cannot be told is taken to be so. */
+/* Whether the name still is all of this bucket; if not, that is said. What cannot be told is taken to be so. */
 static bool is_there(const struct watched *watched)
 {
     struct stat facts;
@@ -78,9 +79,10 @@ static bool is_there(const struct watched *watched)
             cli_say(watched->name, "was removed");
         return errno != ENOENT;
     }
-    if (tdi_observe_is_file(watched->bucket, facts.st_dev, facts.st_ino))
+    bool same = tdi_observe_is_file(watched->bucket, facts.st_dev, facts.st_ino);
+    if (same && (uint64_t)facts.st_size >= watched->size)
         return true;
-    cli_say(watched->name, "is another bucket now");
+    cli_say(watched->name, same ? "was cut short" : "is another bucket now");
     return false;
 }
 
@@ -88,6 +90,15 @@ static bool is_there(const struct watched *watched)
 static double per_second(uint64_t count, uint64_t span_ns)
 {
     return count <= INT64_MAX && span_ns ? (double)count * (double)CLI_NS_PER_S / (double)span_ns : 0;
+}
+
+/* Granted and not given back: tokens of an earlier interval may be back. */
+static uint64_t net_tokens(const struct tdi_stats *done)
+{
+    uint64_t taken = tdi_stats_all(done, TDI_COUNT_TOKENS), back = done->sum[TDI_SUM_RELEASED];
+    if (back > INT64_MAX)
+        return taken;
+    return taken > back ? taken - back : 0;
 }
 
 static void format_wait(char text[32], const uint64_t waits[TDI_LAYOUT_WAITS], double share)
@@ -125,9 +136,8 @@ static void print_line(const struct reading *before, const struct reading *now)
     format_wait(p50, done.waits, 0.5);
     format_wait(p99, done.waits, 0.99);
     printf("%-8s %12.1f %12.1f %12.1f %10" PRIu32 " %7" PRIu32 " %10s %10s %10.1f\n", time,
-           per_second(tdi_stats_all(&done, TDI_COUNT_TOKENS), span_ns), per_second(all, span_ns),
-           per_second(refused, span_ns), now->info.available, now->info.waiting, p50, p99,
-           per_second(done.sum[TDI_SUM_RETRIES], span_ns));
+           per_second(net_tokens(&done), span_ns), per_second(all, span_ns), per_second(refused, span_ns),
+           now->info.available, now->info.waiting, p50, p99, per_second(done.sum[TDI_SUM_RETRIES], span_ns));
 }
 
 enum outcome {
@@ -193,38 +203,24 @@ static int watch(const struct watched *watched, const struct plan *plan)
 static int stat_bucket(const char *name, const struct plan *plan)
 {
     struct tundish *bucket;
+    struct stat facts;
     char path[PATH_MAX];
     int error = tundish_path(name, path, sizeof(path));
     if (!error)
         error = tdi_observe_open(&bucket, name);
     if (error)
         return cli_bucket_error(name, error);
-    const struct watched watched = {bucket, name, path};
+    uint64_t size = stat(path, &facts) == 0 ? (uint64_t)facts.st_size : 0;
+    const struct watched watched = {bucket, name, path, size};
     int status = watch(&watched, plan);
     tundish_close(bucket);
     return status;
 }
 
-/* "1", "0.5" and ".5" are seconds, as other tools of this kind have it. */
 static int parse_interval(const char *text, uint64_t *out)
 {
-    char seconds[64];
-    const char *why = NULL;
-    bool bare = text[0] && text[strspn(text, "0123456789.")] == '\0';
-    snprintf(seconds, sizeof(seconds), "%s%s%s", text[0] == '.' ? "0" : "", text, bare ? "s" : "");
-    if (tdi_unit_parse_duration_ns(seconds, out, &why) < 0)
-        return cli_usage(&cmd_stat, "interval '%s': %s", text, why);
-    if (*out < INTERVAL_NS_MIN)
-        return cli_usage(&cmd_stat, "interval '%s': is less than 10 ms", text);
-    return CLI_OK;
-}
-
-static int parse_count(const char *text, uint32_t *out)
-{
-    int status = cli_count_parse("count", text, out);
-    if (status == CLI_OK && *out == 0)
-        return cli_usage(&cmd_stat, "count '%s': is zero", text);
-    return status;
+    static const struct cli_span bounds = {INTERVAL_NS_MIN, UINT64_MAX};
+    return cli_time_parse(&cmd_stat, "interval", text, &bounds, out);
 }
 
 static int run(int argc, char **argv)
@@ -239,7 +235,7 @@ static int run(int argc, char **argv)
     if (argc - optind > 1)
         status = parse_interval(argv[optind + 1], &plan.interval_ns);
     if (status == CLI_OK && argc - optind > 2)
-        status = parse_count(argv[optind + 2], &plan.count);
+        status = cli_number_parse(&cmd_stat, "count", argv[optind + 2], &plan.count);
     return status == CLI_OK ? stat_bucket(argv[optind], &plan) : status;
 }
 
@@ -250,8 +246,9 @@ const struct cli_command cmd_stat = {
     .details =
         "INTERVAL is in seconds or has a unit (500ms), COUNT how many lines there are to be. Tokens, "
         "operations,\n"
-        "refusals and retries are per second of the interval that is over, P50 and P99 what half and 99 of\n"
-        "100 of its waits took at most, in ms; TOKENS and WAITING are as of now. Ends when the bucket is "
-        "removed.\n",
+        "refusals and retries are per second of the interval that is over, TOKENS/S those that were granted\n"
+        "less those given back; P50 and P99 what half and 99 of 100 of its waits took at most, in ms; "
+        "TOKENS\n"
+        "and WAITING are as of now. Ends when the bucket is removed.\n",
     .run = run,
 };

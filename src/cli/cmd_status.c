@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <libsmartcols/libsmartcols.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -65,7 +64,7 @@ static struct libscols_table *new_table(void)
     struct libscols_table *table = scols_new_table();
     if (!table)
         return NULL;
-    scols_table_enable_colors(table, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
+    scols_table_enable_colors(table, isatty(STDOUT_FILENO) && cli_wants_colors());
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
         if (!scols_table_new_column(table, columns[i].heading, 0, columns[i].flags)) {
             scols_unref_table(table);
@@ -98,7 +97,7 @@ static void fill_cells(char cell[COLUMN_PROCESSES + 1][64], const struct cli_obs
     snprintf(cell[COLUMN_GRANTED], 64, "%" PRIu64, tdi_stats_all(total, TDI_COUNT_GRANTED));
     snprintf(cell[COLUMN_REFUSED], 64, "%" PRIu64, tdi_stats_all(total, TDI_COUNT_REFUSED));
     format_duration(cell[COLUMN_P99], tdi_stats_wait_quantile_ns(total->waits, 0.99), "-");
-    snprintf(cell[COLUMN_PROCESSES], 64, "%" PRIu32, observed->processes);
+    snprintf(cell[COLUMN_PROCESSES], 64, "%" PRIu32 "%s", observed->processes, info->unlisted ? "+" : "");
 }
 
 static int add_line(struct libscols_table *table, const struct cli_observed *observed)
@@ -158,9 +157,11 @@ static int print_raw(const struct cli_observed_all *all)
     return CLI_OK;
 }
 
-static void complain(const char *name, int error, void *status)
+static void complain(const char *entry, int error, void *status)
 {
-    *(int *)status = cli_bucket_error(name, error);
+    char name[CLI_ENTRY_NAME];
+    cli_entry_name(name, entry);
+    *(int *)status = cli_bucket_error_as(entry, name, error);
 }
 
 static int add_directory(struct cli_observed_all *all)
@@ -225,6 +226,6 @@ const struct cli_command cmd_status = {
         "FULL IN is the time until a bucket is full if nobody takes from it, WAITING how many acquires\n"
         "stand in line and OLDEST how long the first has, GRANTED and REFUSED how many operations got\n"
         "their tokens or were turned away, P99 WAIT what 99 of 100 waits took at most, PROCESSES how\n"
-        "many have it open.\n",
+        "many have it open, with a + if there ever were more than it can list.\n",
     .run = run,
 };

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdio_ext.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/observed.h"
@@ -37,7 +36,15 @@ struct choice {
     bool plain;
 };
 
-/* What is no bucket, or none any more, is left out. */
+/* Called as in other places: no name speaks to the terminal, and each is told from every other. */
+static int see(struct tdi_top *top, const char *name, const char *label)
+{
+    char escaped[4 * PATH_MAX];
+    cli_escape(escaped, sizeof(escaped), label);
+    return tdi_top_see(top, name, escaped);
+}
+
+/* What is no bucket is only counted. */
 static int look_at_directory(struct tdi_top *top, const struct wish *wish)
 {
     struct cli_names names;
@@ -45,7 +52,7 @@ static int look_at_directory(struct tdi_top *top, const struct wish *wish)
     int error = cli_names_read(&names, wish->directory);
     for (size_t i = 0; !error && i < names.count; i++) {
         cli_entry_name(name, names.name[i]);
-        tdi_top_see(top, name, names.name[i]);
+        see(top, name, names.name[i]);
     }
     cli_names_free(&names);
     return error;
@@ -59,7 +66,7 @@ static int look(struct tdi_top *top, void *context)
     if (wish->names == 0)
         error = look_at_directory(top, wish);
     for (int i = 0; i < wish->names; i++)
-        tdi_top_see(top, wish->name[i], wish->name[i]);
+        see(top, wish->name[i], wish->name[i]);
     tdi_top_end(top);
     return error;
 }
@@ -122,26 +129,10 @@ static int show(struct choice *choice, struct wish *wish)
     return report(error, wish);
 }
 
-/* "1", "0.5" and ".5" are seconds, as other tools of this kind have it. */
 static int parse_interval(const char *text, uint64_t *out)
 {
-    char seconds[64];
-    const char *why = NULL;
-    bool bare = text[0] && text[strspn(text, "0123456789.")] == '\0';
-    snprintf(seconds, sizeof(seconds), "%s%s%s", text[0] == '.' ? "0" : "", text, bare ? "s" : "");
-    if (tdi_unit_parse_duration_ns(seconds, out, &why) < 0)
-        return cli_usage(&cmd_top, "delay '%s': %s", text, why);
-    if (*out < TDI_TOP_INTERVAL_MIN_NS || *out > TDI_TOP_INTERVAL_MAX_NS)
-        return cli_usage(&cmd_top, "delay '%s': is not between 100 ms and 1 h", text);
-    return CLI_OK;
-}
-
-static int parse_count(const char *text, uint32_t *out)
-{
-    int status = cli_count_parse("count", text, out);
-    if (status == CLI_OK && *out == 0)
-        return cli_usage(&cmd_top, "count '%s': is zero", text);
-    return status;
+    static const struct cli_span bounds = {TDI_TOP_INTERVAL_MIN_NS, TDI_TOP_INTERVAL_MAX_NS};
+    return cli_time_parse(&cmd_top, "delay", text, &bounds, out);
 }
 
 static int take_option(int option, struct choice *choice, char **argv)
@@ -150,7 +141,7 @@ static int take_option(int option, struct choice *choice, char **argv)
     case 'd':
         return parse_interval(optarg, &choice->view.interval_ns);
     case 'n':
-        return parse_count(optarg, &choice->view.count);
+        return cli_number_parse(&cmd_top, "count", optarg, &choice->view.count);
     case 'p':
     case OPTION_PLAIN:
         choice->plain = true;
@@ -162,8 +153,7 @@ static int take_option(int option, struct choice *choice, char **argv)
 
 static int run(int argc, char **argv)
 {
-    const char *no_color = getenv("NO_COLOR");
-    struct choice choice = {.view = {.interval_ns = CLI_NS_PER_S, .colors = !no_color || !*no_color}};
+    struct choice choice = {.view = {.interval_ns = CLI_NS_PER_S, .colors = cli_wants_colors()}};
     struct wish wish = {.name = NULL};
     int option;
     while ((option = getopt_long(argc, argv, ":d:hn:p", long_options, NULL)) != -1) {

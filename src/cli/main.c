@@ -2,9 +2,11 @@
 /* `tundish COMMAND ...`: finds the command in the table and runs it. */
 #include "cli/cli.h"
 
+#include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct cli_command *const commands[] = {
     &cmd_run,  &cmd_create, &cmd_set,  &cmd_reset, &cmd_rm,      &cmd_take,  &cmd_wait,
@@ -70,8 +72,22 @@ static int dispatch(int argc, char **argv)
     return command ? command->run(argc, argv) : unknown(argv[0]);
 }
 
+/*
+ * A standard descriptor that was closed stays of no use, to us and to what we execute, but nothing else gets its
+ * number: it would be taken for the input, or written to.
+ */
+static void fill_closed(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        int wrong_way = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", wrong_way | O_CLOEXEC); /* the lowest free one */
+    }
+}
+
 int main(int argc, char **argv)
 {
+    fill_closed();
     setlocale(LC_CTYPE, ""); /* for the width of names in tables */
     return cli_finish(dispatch(argc - 1, argv + 1));
 }

@@ -112,6 +112,7 @@ enum cli_figure {
     CLI_FIGURE_RETRIES,
     CLI_FIGURE_DROPPED,
     CLI_FIGURE_OBSERVATIONS, /* from here on not of an instance */
+    CLI_FIGURE_UNLISTED,
     CLI_FIGURES
 };
 #define CLI_FIGURE_COUNTED CLI_FIGURE_GRANTED

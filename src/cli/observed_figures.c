@@ -41,6 +41,9 @@ const struct cli_figure_words cli_figure_words[CLI_FIGURES] = {
                             "Records of operations for which there was no room."},
     [CLI_FIGURE_OBSERVATIONS] = {"observations_total", "tundish_observations_total", COUNTER,
                                  "Operations that were recorded."},
+    [CLI_FIGURE_UNLISTED] = {"unlisted_total", "tundish_unlisted_total", COUNTER,
+                             "Handles that found the bucket's table full; what they did is in the bucket's "
+                             "counts only."},
 };
 
 void cli_seconds(char text[32], uint64_t ns)
@@ -102,6 +105,7 @@ void cli_figures_of(struct cli_figures *out, const struct cli_observed *observed
     put_seconds(out, CLI_FIGURE_OLDEST, info->oldest_wait_ns);
     put_count(out, CLI_FIGURE_PROCESSES, observed->processes);
     cli_figures_count(out, &observed->total);
+    put_count(out, CLI_FIGURE_UNLISTED, info->unlisted);
 }
 
 void cli_raw_bucket(FILE *file, const struct cli_observed *observed)

@@ -7,6 +7,7 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/explain.h"
@@ -70,10 +71,21 @@ int cli_other_option(const struct cli_command *command, int option, char **argv)
 
 int cli_bucket_error(const char *name, int error)
 {
+    return cli_bucket_error_as(name, name, error);
+}
+
+int cli_bucket_error_as(const char *label, const char *name, int error)
+{
     char sentence[LINE];
     tdi_explain(name, error, sentence, sizeof(sentence));
-    cli_say(name, "%s", sentence);
+    cli_say(label, "%s", sentence);
     return CLI_FAILED;
+}
+
+bool cli_wants_colors(void)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return (!no_color || !*no_color) && term && *term && strcmp(term, "dumb") != 0;
 }
 
 void cli_help(const struct cli_command *command)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The words that several commands read: rates, bursts, counts and names of buckets. */
+/* The words that several commands read: rates, bursts, counts, times and names of buckets. */
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,6 +87,34 @@ int cli_count_parse(const char *what, const char *text, uint32_t *out)
     const char *why = NULL;
     if (tdi_unit_parse_count(text, out, &why) < 0)
         return complain(what, text, why);
+    return CLI_OK;
+}
+
+int cli_number_parse(const struct cli_command *command, const char *what, const char *text, uint32_t *out)
+{
+    const char *why = NULL;
+    int error = tdi_unit_parse_count(text, out, &why);
+    if (error == -ERANGE)
+        return cli_usage(command, "%s '%s': is more than %" PRIu32, what, text, UINT32_MAX);
+    if (error)
+        return cli_usage(command, "%s '%s': is no whole number, such as 20", what, text);
+    return *out == 0 ? cli_usage(command, "%s '%s': is zero", what, text) : CLI_OK;
+}
+
+/* "1", "0.5" and ".5" are seconds, as other tools that repeat something have it. */
+int cli_time_parse(const struct cli_command *command, const char *what, const char *text,
+                   const struct cli_span *bounds, uint64_t *out_ns)
+{
+    char seconds[64], bound[64];
+    const char *why = NULL;
+    bool bare = text[0] && text[strspn(text, "0123456789.")] == '\0';
+    snprintf(seconds, sizeof(seconds), "%s%s%s", text[0] == '.' ? "0" : "", text, bare ? "s" : "");
+    if (tdi_unit_parse_duration_ns(seconds, out_ns, &why) < 0)
+        return cli_usage(command, "%s '%s': %s", what, text, why);
+    bool less = *out_ns < bounds->least_ns;
+    tdi_unit_format_duration(bound, sizeof(bound), less ? bounds->least_ns : bounds->most_ns);
+    if (less || *out_ns > bounds->most_ns)
+        return cli_usage(command, "%s '%s': is %s than %s", what, text, less ? "less" : "more", bound);
     return CLI_OK;
 }
 

@@ -3,13 +3,29 @@
 #include "lib/explain.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <tundish/tundish.h>
 
 #include "lib/name.h"
+#include "plat/file.h"
 #include "shm/store.h"
+
+/* A file of another size may be somebody else's, or another version's, whose buckets have that size. */
+static enum tdi_store_fault judge_by_head(const char *path)
+{
+    struct tdi_layout_identity identity;
+    struct tdi_file_facts facts;
+    if (tdi_file_read_head(path, &identity, sizeof identity, &facts) != 0)
+        return TDI_STORE_WRONG_SIZE;
+    if (identity.magic != TDI_LAYOUT_MAGIC)
+        return TDI_STORE_NO_MAGIC;
+    if (identity.version != TDI_LAYOUT_VERSION)
+        return TDI_STORE_OTHER_VERSION;
+    return identity.size == sizeof(struct tdi_layout) ? TDI_STORE_WRONG_SIZE : TDI_STORE_OTHER_LAYOUT;
+}
 
 static void explain_file(const char *path, char *buf, size_t len)
 {
@@ -21,14 +37,12 @@ static void explain_file(const char *path, char *buf, size_t len)
     tdi_store_map(path, &file, &facts, &fault);
     if (file)
         tdi_store_unmap(file);
-    if (fault == TDI_STORE_WRONG_SIZE && tdi_store_recognise(path, &fault) != 0 && facts.size > 0)
-        fault = fault == TDI_STORE_NO_MAGIC ? fault : TDI_STORE_WRONG_SIZE;
-    else if (fault == TDI_STORE_FINE && file == NULL)
-        fault = TDI_STORE_OTHER_VERSION;
+    if (fault == TDI_STORE_WRONG_SIZE)
+        fault = judge_by_head(path);
     switch (fault) {
     case TDI_STORE_WRONG_SIZE:
-        snprintf(buf, len, "not a bucket (too short: %llu bytes, a bucket has %zu)",
-                 (unsigned long long)facts.size, sizeof *file);
+        snprintf(buf, len, "not a bucket (too %s: %" PRIu64 " bytes, a bucket has %zu)",
+                 facts.size < sizeof *file ? "short" : "long", facts.size, sizeof *file);
         return;
     case TDI_STORE_NOT_REGULAR:
         what = "not a regular file";

@@ -163,7 +163,7 @@ static int open_bucket(struct tdi_top_bucket *bucket, const char *name, const ch
     return error;
 }
 
-static int add(struct tdi_top *top, const char *name, const char *label)
+static int add_bucket(struct tdi_top *top, const char *name, const char *label)
 {
     struct tdi_top_bucket **more = reallocarray(top->bucket, top->count + 1, sizeof(struct tdi_top_bucket *));
     if (!more)
@@ -180,6 +180,14 @@ static int add(struct tdi_top *top, const char *name, const char *label)
     top->bucket[top->count++] = bucket;
     look(bucket);
     return 0;
+}
+
+static int add(struct tdi_top *top, const char *name, const char *label)
+{
+    int error = add_bucket(top, name, label);
+    if (error && error != -ENOENT)
+        top->closed++;
+    return error;
 }
 
 static void remove_at(struct tdi_top *top, size_t i)
@@ -200,6 +208,7 @@ void tdi_top_begin(struct tdi_top *top)
 {
     for (size_t i = 0; i < top->count; i++)
         top->bucket[i]->seen = false;
+    top->closed = 0;
 }
 
 int tdi_top_see(struct tdi_top *top, const char *name, const char *label)

@@ -70,6 +70,7 @@ struct tdi_top_bucket {
 struct tdi_top {
     struct tdi_top_bucket **bucket;
     size_t count;
+    size_t closed; /* names seen in the last look that are there and cannot be opened */
 };
 
 /*

@@ -34,6 +34,7 @@ enum {
     NAME_LEAST = 16, /* columns for names before others are left out, if names are as long */
     NAME_MOST = 256,
     HISTORY_LEAST = 10,
+    INDENT = 2, /* of who has a bucket open */
 };
 
 static const struct {
@@ -136,22 +137,40 @@ bool tdi_top_is_utf8(void)
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-static void name_instance(char text[CELL], const struct tdi_top_instance *instance)
+/* Program and process id below a bucket's name: `number` is all that follows the program. */
+static uint32_t width_of_instance(const struct tdi_top_instance *instance, char number[CELL])
 {
-    snprintf(text, CELL, "  %s %" PRIu32, instance->program, instance->pid);
+    snprintf(number, CELL, " %" PRIu32, instance->pid);
+    return INDENT + width_of(instance->program) + width_of(number);
+}
+
+/* Where that is too wide the program is shortened: a part of a process id would be another process's. */
+static void put_instance(struct tdi_top_line *line, const struct tdi_top_instance *instance, uint32_t width)
+{
+    char number[CELL];
+    uint32_t wide = width_of_instance(instance, number);
+    uint32_t rest = INDENT + width_of(number), end = line->columns + width;
+    if (width >= rest) {
+        put_blanks(line, INDENT);
+        put_text(line, instance->program, wide > width ? width - rest : width);
+        put_text(line, number, width);
+    } else if (width + 1 >= rest) { /* the id alone, without the blank before it */
+        put_blanks(line, INDENT);
+        put_text(line, number + 1, width);
+    }
+    put_blanks(line, end > line->columns ? end - line->columns : 0);
 }
 
 static uint32_t name_width(const struct tdi_top *top, bool instances)
 {
     uint32_t widest = fields[FIELD_NAME].width;
-    char text[CELL];
+    char number[CELL];
     for (size_t i = 0; i < top->count; i++) {
         const struct tdi_top_bucket *bucket = top->bucket[i];
         uint32_t width = width_of(bucket->label);
         widest = width > widest ? width : widest;
         for (uint32_t j = 0; instances && j < bucket->instances; j++) {
-            name_instance(text, &bucket->instance[j]);
-            width = width_of(text);
+            width = width_of_instance(&bucket->instance[j], number);
             widest = width > widest ? width : widest;
         }
     }
@@ -320,8 +339,7 @@ void tdi_top_instance_line(struct tdi_top_line *line, const struct tdi_top_layou
     const struct tdi_top_rates *rates = &instance->rates;
     char number[CELL], text[2 * CELL];
     start_line(line);
-    name_instance(number, instance);
-    put_cell(line, number, layout->width[FIELD_NAME], false);
+    put_instance(line, instance, layout->width[FIELD_NAME]);
     put_cell(line, "", layout->width[FIELD_RATE], true);
     format_rate(number, rates, rates->tokens, bytes);
     put_cell(line, number, layout->width[FIELD_ACHIEVED], true);
@@ -356,6 +374,9 @@ void tdi_top_title(struct tdi_top_line *line, const struct tdi_top_view *view, u
     put_text(line, text, columns);
     snprintf(text, sizeof(text), "%zu bucket%s", count, count == 1 ? "" : "s");
     put_remark(line, &all, text);
+    snprintf(text, sizeof(text), "%zu cannot be opened", view->top->closed);
+    if (view->top->closed > 0)
+        put_remark(line, &all, text);
     snprintf(text, sizeof(text), "every %g s", (double)view->interval_ns / (double)TDI_TOP_NS_PER_S);
     put_remark(line, &all, text);
     if (more[0])

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/kit.sh"
 
 works create api --rate 1/s
-for arguments in 'status' 'status --json' 'status --prom' 'status --raw' 'stat api 0.01 1' 'peek api' help --version 'help run' 'run --help'; do
+for arguments in 'status' 'status --json' 'status --prom' 'status --raw' 'stat api 0.01 1' 'sidecar --json' 'top -pn1 -d0.1' 'peek api' help --version 'help run' 'run --help'; do
     # shellcheck disable=SC2086 # words
     if [ -w /dev/full ]; then
         "$bin" $arguments > /dev/full 2> "$work/err"
@@ -16,6 +16,13 @@ for arguments in 'status' 'status --json' 'status --prom' 'status --raw' 'stat a
     same $? 1 "$arguments: status with stdout closed"
     same "$(cat "$work/err")" 'tundish: standard output: Bad file descriptor' "$arguments"
 done
+
+# Nothing else gets the numbers of those that are closed, and what is executed finds them closed too.
+if [ -e "$shim" ]; then
+    # shellcheck disable=SC2016 # for the inner shell
+    "$bin" run --rate 1/s -- sh -c '[ ! -e /proc/$$/fd/0 ] && [ ! -e /proc/$$/fd/1 ]' <&- >&-
+    same $? 0 'run with stdin and stdout closed'
+fi
 
 # Who has nothing to say does not mind.
 "$bin" take api >&-

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""stat's lines say what happened in an interval, and it ends in order whoever ends it."""
+"""stat's lines say what happened in an interval, and it ends in order whoever ends it.
+
+Usage: stat.py VICTIM, which is storm_victim."""
 import os
 import pty
 import shutil
@@ -11,6 +13,7 @@ import time
 from pathlib import Path
 
 BIN = os.environ["KIT_BIN"]
+VICTIM = sys.argv[1]
 DIR = Path(os.environ["TUNDISH_DIR"])
 COLUMNS = "TIME TOKENS/S OPS/S REFUSED/S TOKENS WAITING P50-MS P99-MS RETRIES/S".split()
 
@@ -70,6 +73,22 @@ def rates_are_of_the_time_that_went_by():
     assert int(told["TOKENS"]) == 1000 - 2 * taken, told
 
 
+def what_is_given_back_was_not_granted():
+    with start("api", "0.2") as process:
+        header_of(process)
+        for attempt in range(10):  # an interval may end between the taking and the giving back
+            subprocess.run([VICTIM, "api", "returns"], timeout=60, check=True)
+            told = figures(process.stdout.readline())
+            while told["OPS/S"] == "0.0":
+                told = figures(process.stdout.readline())
+            tokens, operations = float(told["TOKENS/S"]), float(told["OPS/S"])
+            if tokens < 4 * operations:
+                break
+        assert abs(tokens - 2 * operations) < 0.3, told
+        process.send_signal(signal.SIGINT)
+        ends(process, -signal.SIGINT)
+
+
 def waits_are_those_of_the_interval():
     tundish("wait", "slow", "4")
     with start("slow", "0.05") as process:
@@ -85,14 +104,18 @@ def waits_are_those_of_the_interval():
 
 
 def the_end_of_the_bucket_is_the_end():
-    for end, said in (lambda: tundish("rm", "gone"), "was removed"), (replace, "is another bucket now"):
+    for end, said in (
+        (lambda: tundish("rm", "gone"), "was removed"),
+        (lambda: os.truncate(DIR / "gone", 4096), "was cut short"),
+        (replace, "is another bucket now"),
+    ):
         tundish("create", "gone", "--rate", "1/s")
         with start("gone", "0.02") as process:
             header_of(process)
             figures(process.stdout.readline())
             end()
             ends(process, 0, f"tundish: gone: {said}\n")
-    tundish("rm", "gone")
+        (DIR / "gone").unlink(missing_ok=True)
     tundish("stat", "gone", "0.01", status=1)
 
 
@@ -137,7 +160,7 @@ def main():
     tundish("create", "api", "--rate", "1/d", "--burst", "1000")
     tundish("create", "slow", "--rate", "20/s", "--burst", "1")
     for test in (counts_its_lines_and_takes_its_time, rates_are_of_the_time_that_went_by,
-                 waits_are_those_of_the_interval, the_end_of_the_bucket_is_the_end, an_interrupt_is_quiet,
+                 what_is_given_back_was_not_granted, waits_are_those_of_the_interval, the_end_of_the_bucket_is_the_end, an_interrupt_is_quiet,
                  a_reader_that_leaves_is_no_failure, a_terminal_sees_the_header_again):
         print(test.__name__, flush=True)
         test()

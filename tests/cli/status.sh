@@ -31,6 +31,13 @@ prints '*bytes *
 calls *'
 rm "$TUNDISH_DIR/file"
 
+# A bucket that lost its end, or whose name has a %, is no other thing for that.
+head -c 300000 "$TUNDISH_DIR/calls" > "$TUNDISH_DIR/100%"
+tundish status
+exits 1
+says 'tundish: 100%: not a bucket (too short: 300000 bytes, a bucket has [0-9]*)'
+rm "$TUNDISH_DIR/100%"
+
 (
     TUNDISH_DIR=$work/missing
     export TUNDISH_DIR

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What status writes for other programs can be read by them, whatever names buckets have, and says what was done."""
+"""What status writes for other programs can be read by them, whatever names buckets have, and says what was done.
+
+Usage: status_formats.py VICTIM, which is storm_victim."""
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -12,6 +15,7 @@ import time
 from pathlib import Path
 
 BIN = os.environ["KIT_BIN"]
+VICTIM = sys.argv[1]
 DIR = Path(os.environ["TUNDISH_DIR"])
 ESCAPES = {"\\": "\\", '"': '"', "n": "\n"}
 HOSTILE = [b'quo"te', b"back\\slash", b"new\nline", b"\xff\xfe", b"100%", b"%p", b"\\xff", b"\xc2\x9b31m", b"two words",
@@ -196,6 +200,40 @@ def instances_count_for_themselves():
     assert bucket["granted_total"] == 5 and not any(instance["alive"] for instance in bucket["instances"]), bucket
 
 
+def handles_that_find_no_place_are_counted():
+    tundish("create", "full", "--rate", "1/d")
+    with subprocess.Popen([VICTIM, "full", "crowds"], stdout=subprocess.PIPE) as crowd:
+        assert crowd.stdout.readline() == b"ready\n"
+        bucket = one("full")
+        assert (len(bucket["instances"]), bucket["unlisted_total"], bucket["processes"]) == (64, 6, 1), bucket
+        assert not any("unlisted_total" in instance for instance in bucket["instances"]), bucket
+        assert tundish("status", "full").stdout.split()[-1] == b"1+"
+        crowd.kill()
+    types, samples = metrics(tundish("status", "--prom", "full").stdout.decode())
+    assert types["tundish_unlisted_total"] == "counter", types
+    assert samples["tundish_unlisted_total", (("bucket", "full"), ("unit", "calls"))] == 6, samples
+    tundish("rm", "full")
+
+
+def printed_on_a_terminal(**variables):
+    environment = {name: value for name, value in os.environ.items() if name not in ("TERM", "NO_COLOR")}
+    mine, terminal = pty.openpty()
+    subprocess.run([BIN, "status", "none"], stdout=terminal, env={**environment, **variables}, timeout=60, check=True)
+    os.close(terminal)
+    text = os.read(mine, 4096)
+    os.close(mine)
+    return text
+
+
+def a_terminal_gets_colours_if_it_has_any_and_nobody_minds():
+    tundish("create", "none", "--rate", "1/d", "--initial", "0")
+    assert b"\x1b" in printed_on_a_terminal(TERM="xterm")
+    for variables in {}, {"TERM": ""}, {"TERM": "dumb"}, {"TERM": "xterm", "NO_COLOR": "1"}:
+        text = printed_on_a_terminal(**variables)
+        assert b"none" in text and b"\x1b" not in text, (variables, text)
+    tundish("rm", "none")
+
+
 def what_cannot_be_read_is_said_elsewhere():
     (DIR / "file").write_text("text")
     done = tundish("status", "--json", "nowhere", "api", "file", status=1)
@@ -210,6 +248,7 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for test in (counts_are_what_was_done, waits_are_in_the_histogram, every_name_can_be_read,
                  raw_lines_are_the_figures_of_json, the_dead_are_not_alive, instances_count_for_themselves,
+                 handles_that_find_no_place_are_counted, a_terminal_gets_colours_if_it_has_any_and_nobody_minds,
                  what_cannot_be_read_is_said_elsewhere):
         print(test.__name__, flush=True)
         test()

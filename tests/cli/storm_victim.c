@@ -5,6 +5,8 @@
  *   keeps      takes a token and has the bucket open
  *   takes      three threads take tokens, and wait for them
  *   leases     the same with a sidecar of its own that has them lease
+ *   returns    takes five tokens, gives three of them back and ends
+ *   crowds     opens the bucket until 70 have it open, itself included, and keeps it open
  *   registers  comes and goes at its own sidecar all the time
  *   reckons    opens and closes the bucket all the time, and each time compares what is said of it with what it did:
  *              it ends if that differs. "reckons N" does so N times
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #define THREADS 3
+#define CROWD 70
 
 static struct tundish *bucket;
 
@@ -37,6 +40,14 @@ static void *take_for_ever(void *unused)
     return NULL;
 }
 
+static int keep_open(void)
+{
+    puts("ready");
+    fflush(stdout);
+    pause();
+    return 0;
+}
+
 static int open_for_ever(const char *name)
 {
     for (;;) {
@@ -45,6 +56,23 @@ static int open_for_ever(const char *name)
         if (tundish_open(&bucket, name) != 0)
             return 1;
     }
+}
+
+static int take_and_return(void)
+{
+    int error = tundish_try_acquire(bucket, 5);
+    tundish_release(bucket, 3);
+    tundish_close(bucket);
+    return error != 0;
+}
+
+static int keep_many_open(const char *name)
+{
+    struct tundish *other;
+    for (int i = 1; i < CROWD; i++)
+        if (tundish_open(&other, name) != 0)
+            return 1;
+    return keep_open();
 }
 
 static void register_for_ever(const struct tundish_sidecar_policy *policy)
@@ -91,6 +119,10 @@ int main(int argc, char **argv)
         return open_for_ever(argv[1]);
     if (strcmp(argv[2], "reckons") == 0)
         return reckon(argv[1], argc > 3 ? strtol(argv[3], NULL, 10) : -1);
+    if (strcmp(argv[2], "returns") == 0)
+        return take_and_return();
+    if (strcmp(argv[2], "crowds") == 0)
+        return keep_many_open(argv[1]);
     policy.every = 1;
     if (strcmp(argv[2], "registers") == 0)
         register_for_ever(&policy);
@@ -102,8 +134,5 @@ int main(int argc, char **argv)
     for (int i = 0; i < threads; i++)
         if (pthread_create(&thread, NULL, take_for_ever, NULL) != 0)
             return 1;
-    puts("ready");
-    fflush(stdout);
-    pause();
-    return 0;
+    return keep_open();
 }

@@ -65,6 +65,16 @@ wrong "tundish: stat: needs NAME *" stat a 1 2 3
 wrong "tundish: stat: interval '0.001': is less than 10 ms; *" stat a 0.001
 wrong "tundish: stat: interval '1fly': *; *" stat a 1fly
 wrong "tundish: stat: count '0': is zero; *" stat a 1 0
+wrong "tundish: stat: count 'fly': is no whole number, such as 20; try 'tundish help stat'" stat a 1 fly
+wrong "tundish: top: count '1.5': is no whole number, such as 20; *" top -n 1.5
+wrong "tundish: top: delay '2h': is more than 60 min; *" top -d 2h
+wrong "tundish: sidecar: interval '0.05': is less than 100 ms; *" sidecar --interval 0.05
+wrong "tundish: sidecar: interval '400d': is more than 366 d; *" sidecar --interval 400d
+wrong "tundish: sidecar: records 'x': is no whole number, such as 20; *" sidecar --records=x
+wrong "tundish: sidecar: records '0': is zero; *" sidecar --records=0
+wrong "tundish: sidecar: records '99999999999': is more than 4294967295; *" sidecar --records=99999999999
+wrong "tundish: sidecar: directory '': is empty; *" sidecar ''
+wrong "tundish: sidecar: takes one directory; *" sidecar a b
 wrong "tundish: a?b?c: no such command; *" "$(printf 'a\nb\033c')"
 same "$(ls "$TUNDISH_DIR")" '' 'nothing was made'
 

@@ -65,6 +65,11 @@ finds_its_library() {
     [ "$(readlink -f "${preload##*:}")" = "$(readlink -f "$prefix/$libdir/libtundish-preload.so")" ]
 }
 
+# unit_starts PROGRAM TREE: the unit below TREE has that program started.
+unit_starts() {
+    grep -q "^ExecStart=$1 sidecar " "$2/share/doc/tundish/examples/tundish-sidecar.service"
+}
+
 deb_lists() {
     dpkg-deb -c "$work"/deb/*.deb | awk '$1 !~ /^d/ { sub("^[.]/usr/", "", $6); print $6 }' | LC_ALL=C sort \
         >"$work/files" && same_files "$work/files"
@@ -93,6 +98,10 @@ check "find_package, static" "$work/consumer/smoke_tundish_static" "$version"
 
 check "the program runs" "$prefix/bin/tundish" --version
 check "the program finds its library" finds_its_library
+check "the unit starts the program" unit_starts "$prefix/bin/tundish" "$prefix"
+check "installs below DESTDIR" env DESTDIR="$work/stage" cmake --install "$KIT_BUILD" --prefix /opt/tundish
+check "the unit there starts what will be the program" \
+    unit_starts /opt/tundish/bin/tundish "$work/stage/opt/tundish"
 
 if command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
     check "cpack makes a package" cpack -G DEB -B "$work/deb" --config "$KIT_BUILD/CPackConfig.cmake"
@@ -100,6 +109,7 @@ if command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
     check "the package depends on libc" deb_depends_on libc6
     check "the package unpacks" dpkg-deb -x "$(echo "$work"/deb/*.deb)" "$work/unpacked"
     check "the packaged program runs" "$work/unpacked/usr/bin/tundish" --version
+    check "the packaged unit starts it" unit_starts /usr/bin/tundish "$work/unpacked/usr"
 else
     echo "not here: dpkg-dev"
 fi

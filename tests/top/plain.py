@@ -40,7 +40,7 @@ def a_table_has_a_title_a_heading_and_a_line_for_each_bucket():
     (DIR / "foreign").write_text("no bucket")
     lines = tundish("top", "-d", "0.1", "-n", "1").stdout.splitlines()
     (DIR / "foreign").unlink()
-    assert re.fullmatch(r"\d\d:\d\d:\d\d  3 buckets  every 0.1 s", lines[0]), lines
+    assert re.fullmatch(r"\d\d:\d\d:\d\d  3 buckets  1 cannot be opened  every 0.1 s", lines[0]), lines
     heading = re.sub("(P..) WAIT", r"\1-WAIT", lines[1])
     assert heading.split() == COLUMNS and len(lines) == 5, lines
     assert [line.split()[0] for line in lines[2:]] == ["api", "bytes", "slow"], lines

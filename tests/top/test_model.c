@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What `tundish top` knows of buckets, look by look, and the lines it makes of that. */
+/*
+ * What `tundish top` knows of buckets, look by look, and the lines it makes of that; and what `tundish sidecar` has
+ * said of names already.
+ */
 #include <errno.h>
 #include <locale.h>
 #include <string.h>
 #include <tundish/tundish.h>
 
 #include "kit/kit.h"
+#include "sidecar/faults.h"
 #include "sidecar/top_view.h"
 
 static struct tdi_top top;
@@ -168,6 +172,86 @@ START_TEST(lines_fit_any_width)
 }
 END_TEST
 
+/* The first column of the line that somebody has below a bucket, without the blanks around; its width. */
+static uint32_t name_of_instance(char *name, struct tdi_top_instance *instance, uint32_t columns)
+{
+    struct tdi_top_line line;
+    struct tdi_top_layout layout;
+    tdi_top_lay_out(&layout, &top, columns, true);
+    tdi_top_instance_line(&line, &layout, instance, false);
+    line.text[layout.width[0]] = '\0';
+    strcpy(name, line.text + strspn(line.text, " "));
+    for (size_t len = strlen(name); len > 0 && name[len - 1] == ' '; len--)
+        name[len - 1] = '\0';
+    return layout.width[0];
+}
+
+START_TEST(a_process_id_is_whole_or_not_there)
+{
+    struct tundish *bucket = make("a", 1000);
+    char name[TDI_TOP_COLUMNS + 1];
+    look_at("a", NULL);
+    struct tdi_top_instance *instance = &top.bucket[0]->instance[0];
+    strcpy(instance->program, "redis-server");
+    instance->pid = 82481;
+    name_of_instance(name, instance, 80);
+    ck_assert_str_eq(name, "redis-server 82481");
+    for (uint32_t columns = 1; columns < 80; columns++) {
+        uint32_t width = name_of_instance(name, instance, columns);
+        size_t len = strlen(name);
+        bool whole = len >= 5 && strcmp(name + len - 5, "82481") == 0;
+        ck_assert_msg(whole || (len == 0 && width < 7), "%u: %s", columns, name);
+    }
+    ck_assert_uint_eq(name_of_instance(name, instance, 26), 16);
+    ck_assert_str_eq(name, "redis-se 82481");
+    tundish_close(bucket);
+    tdi_top_free(&top);
+}
+END_TEST
+
+START_TEST(what_cannot_be_opened_is_counted_anew_at_each_look)
+{
+    struct tundish *bucket = make("a", 10);
+    for (int look = 0; look < 2; look++) {
+        tdi_top_begin(&top);
+        ck_assert_int_eq(tdi_top_see(&top, "a", "a"), 0);
+        ck_assert_int_eq(tdi_top_see(&top, "missing", "missing"), -ENOENT);
+        ck_assert_int_eq(tdi_top_see(&top, "/dev/null", "null"), -EPROTO);
+        tdi_top_end(&top);
+        ck_assert_uint_eq(top.closed, 1);
+        ck_assert_uint_eq(top.count, 1);
+    }
+    look_at("a", NULL);
+    ck_assert_uint_eq(top.closed, 0);
+    tundish_close(bucket);
+    tdi_top_free(&top);
+}
+END_TEST
+
+START_TEST(a_fault_is_said_once_until_it_changes_or_was_gone)
+{
+    const uint64_t second = TDI_FAULTS_LAST_NS;
+    struct tdi_faults faults = {.at = 0};
+    tdi_faults_begin(&faults, 5 * second);
+    ck_assert(tdi_faults_note(&faults, "a", -EPROTO));
+    ck_assert(tdi_faults_note(&faults, "c", -EPROTO));
+    for (uint64_t at_ns = 6 * second; at_ns < 8 * second; at_ns += second / 2) {
+        tdi_faults_begin(&faults, at_ns);
+        ck_assert(!tdi_faults_note(&faults, "a", -EPROTO));
+        ck_assert(tdi_faults_note(&faults, "b", -EPROTO) == (at_ns == 7 * second));
+        ck_assert(tdi_faults_note(&faults, "c", -EACCES) == (at_ns == 7 * second));
+    }
+    tdi_faults_begin(&faults, 8 * second);
+    ck_assert(!tdi_faults_note(&faults, "c", -EACCES));
+    ck_assert_uint_eq(faults.now.count, 1);
+    tdi_faults_begin(&faults, 9 * second);
+    ck_assert(!tdi_faults_note(&faults, "a", -EPROTO));
+    tdi_faults_begin(&faults, 10 * second);
+    ck_assert(tdi_faults_note(&faults, "a", -EPROTO));
+    tdi_faults_free(&faults);
+}
+END_TEST
+
 static Suite *model(void)
 {
     Suite *suite = suite_create("top");
@@ -179,6 +263,10 @@ static Suite *model(void)
     tcase_add_test(looks, the_busiest_comes_first_and_those_nobody_has_open_last);
     TCase *lines = kit_case(suite, "lines");
     tcase_add_test(lines, lines_fit_any_width);
+    tcase_add_test(lines, a_process_id_is_whole_or_not_there);
+    tcase_add_test(looks, what_cannot_be_opened_is_counted_anew_at_each_look);
+    TCase *faults = kit_case(suite, "faults");
+    tcase_add_test(faults, a_fault_is_said_once_until_it_changes_or_was_gone);
     return suite;
 }
 

@@ -441,6 +441,20 @@ START_TEST(more_than_the_capacity_is_given_back_exactly_when_time_is_up)
 }
 END_TEST
 
+START_TEST(every_error_of_the_interface_has_words)
+{
+    static const int errors[] = {EAGAIN, E2BIG,   ETIMEDOUT, EINPROGRESS, EPROTO,       EEXIST, ENOENT,
+                                 EINVAL, ENOTSUP, EACCES,    ENOTDIR,     ENAMETOOLONG, ELOOP,  ENOSPC,
+                                 ENOMEM, EMFILE,  EDEADLK,   EALREADY,    ECANCELED};
+    const char *unknown = tundish_strerror(INT_MIN);
+    ck_assert_str_eq(unknown, tundish_strerror(4095));
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        ck_assert_str_ne(tundish_strerror(errors[i]), unknown);
+        ck_assert_ptr_eq(tundish_strerror(errors[i]), tundish_strerror(-errors[i]));
+    }
+}
+END_TEST
+
 START_TEST(errno_is_kept)
 {
     struct tundish *bucket = new_bucket(10, 7), *other;
@@ -629,6 +643,7 @@ static Suite *lib(void)
     tcase_add_test(taking, a_deadline_in_the_past_tries_once);
     tcase_add_test(taking, more_than_the_capacity_is_given_back_exactly_when_time_is_up);
     tcase_add_test(taking, errno_is_kept);
+    tcase_add_test(taking, every_error_of_the_interface_has_words);
     TCase *spoilt = unit_case(suite, "spoilt");
     tcase_add_test(spoilt, a_spoilt_file_beneath_a_handle_does_no_harm);
     tcase_add_test(spoilt, opening_a_spoilt_file_does_no_harm);
