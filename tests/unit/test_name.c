@@ -283,7 +283,7 @@ START_TEST(what_is_no_bucket_is_told_apart)
 }
 END_TEST
 
-START_TEST(a_bucket_of_another_size_is_another_versions)
+START_TEST(a_bucket_of_another_size_says_so_or_was_made_so)
 {
     struct tundish_options options = TUNDISH_OPTIONS_INIT(1, 1);
     struct tundish *bucket;
@@ -291,7 +291,13 @@ START_TEST(a_bucket_of_another_size_is_another_versions)
     tundish_close(bucket);
     ck_assert_int_eq(truncate(kit_tmpfile("longer"), sizeof(struct tdi_layout) + 64), 0);
     ck_assert_int_eq(tundish_open(&bucket, "longer"), -EPROTO);
-    expect_in("another version", explained("longer", -EPROTO));
+    expect_in("too long: ", explained("longer", -EPROTO));
+    const uint64_t longer = sizeof(struct tdi_layout) + 64; /* that is what its maker calls a bucket */
+    int fd = open(kit_tmpfile("longer"), O_WRONLY | O_CLOEXEC);
+    ck_assert_int_eq(pwrite(fd, &longer, sizeof longer, offsetof(struct tdi_layout_identity, size)),
+                     sizeof longer);
+    close(fd);
+    expect_in("another layout", explained("longer", -EPROTO));
     ck_assert_int_eq(tundish_unlink("longer"), 0);
 }
 END_TEST
@@ -387,7 +393,7 @@ static Suite *name(void)
     tcase_add_test(paths, naming_keeps_errno);
     TCase *sentences = unit_case(suite, "sentences");
     tcase_add_test(sentences, what_is_no_bucket_is_told_apart);
-    tcase_add_test(sentences, a_bucket_of_another_size_is_another_versions);
+    tcase_add_test(sentences, a_bucket_of_another_size_says_so_or_was_made_so);
     tcase_add_test(sentences, what_is_missing_or_forbidden_is_said_with_the_place);
     tcase_add_test(sentences, an_explanation_is_cut_to_its_buffer);
     tcase_add_test(sentences, every_error_of_the_header_has_its_words);
