@@ -353,8 +353,8 @@ int tundish_sidecar_register(struct tundish *bucket, const struct tundish_sideca
 
 /*
  * Takes it out again: waits for a scan in flight, hands over the last records in the calling thread, and returns all
- * leases; no callback runs afterwards. -ENOENT if it is not registered, -EDEADLK from a callback. tundish_close does
- * this.
+ * leases; no callback runs afterwards. If one of them closed the handle, it is gone when this returns. -ENOENT if it
+ * is not registered, -EDEADLK from a callback. tundish_close does this.
  */
 int tundish_sidecar_unregister(struct tundish *bucket);
 

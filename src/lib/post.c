@@ -195,7 +195,7 @@ static struct tdi_post find(struct tundish *bucket)
     if (key == 0 || !account) /* or a handler forked in between: this is the child, which has none yet */
         return post_early(here);
     /* A child that lives in its parent's memory (vfork) is not a thread of it; and without a place all share. */
-    bool shares = (here->self.pid != 0 && here->self.pid != tdi_proc_pid());
+    bool shares = here->self.pid != 0 && here->self.pid != tdi_proc_pid();
     bool has_stripe = !shares && account != &here->own;
     uint32_t index = has_stripe ? find_stripe(here) : TDI_STATS_SHARED;
     struct tdi_post post = post_at(here, account, &account->stripe[index]);

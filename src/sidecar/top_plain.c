@@ -50,7 +50,7 @@ static void print_bucket(const struct tdi_top_layout *layout, const struct tdi_t
     tdi_top_bucket_line(&line, layout, bucket);
     print_line(&line);
     for (uint32_t i = 0; i < bucket->instances; i++) {
-        tdi_top_instance_line(&line, layout, &bucket->instance[i], bucket->info.flags & TUNDISH_BYTES);
+        tdi_top_instance_line(&line, layout, &bucket->instance[i], &bucket->info);
         print_line(&line);
     }
 }

@@ -153,7 +153,7 @@ static void draw_buckets(const struct screen *screen, const struct tdi_top_layou
         for (uint32_t j = 0; instances && j < bucket->instances; j++) {
             if (!place(screen, number++, &y))
                 continue;
-            tdi_top_instance_line(&line, layout, &bucket->instance[j], bucket->info.flags & TUNDISH_BYTES);
+            tdi_top_instance_line(&line, layout, &bucket->instance[j], &bucket->info);
             put_line(y, &line, A_NORMAL);
         }
     }

@@ -230,9 +230,46 @@ static uint64_t rounded(double amount)
     return (whole + step / 2) / step * step;
 }
 
-static void format_amount(char text[CELL], double amount, bool bytes)
+/* What a bucket's tokens are shown in: bytes by the family of units that its rate is written in. */
+enum family {
+    FAMILY_CALLS,
+    FAMILY_DECIMAL,
+    FAMILY_BINARY,
+};
+
+static void format_asked(char text[CELL], const struct tundish_info *info)
 {
-    if (bytes)
+    const struct tdi_rate rate = {info->refill, info->interval_us, info->flags & TUNDISH_BYTES};
+    if (info->interval_us == 0)
+        snprintf(text, CELL, "-");
+    else
+        tdi_unit_format_rate(text, CELL, &rate);
+}
+
+static enum family family_of(const struct tundish_info *info)
+{
+    char rate[CELL];
+    if (!(info->flags & TUNDISH_BYTES))
+        return FAMILY_CALLS;
+    format_asked(rate, info);
+    return strstr(rate, "iB") ? FAMILY_BINARY : FAMILY_DECIMAL;
+}
+
+static void format_binary(char text[CELL], double amount)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    const size_t last = sizeof(units) / sizeof(units[0]) - 1;
+    size_t unit = 0;
+    for (; amount >= 999.5 && unit < last; unit++)
+        amount /= 1024;
+    snprintf(text, CELL, unit == 0 ? "%.0f %s" : "%.3g %s", amount, units[unit]);
+}
+
+static void format_amount(char text[CELL], double amount, enum family family)
+{
+    if (family == FAMILY_BINARY)
+        format_binary(text, amount);
+    else if (family == FAMILY_DECIMAL)
         tdi_unit_format_count(text, CELL, rounded(amount), true);
     else if (amount > 0 && amount < 99.95)
         snprintf(text, CELL, "%.1f", amount);
@@ -242,18 +279,18 @@ static void format_amount(char text[CELL], double amount, bool bytes)
         snprintf(text, CELL, "%.2e", amount);
 }
 
-static void format_rate(char text[CELL], const struct tdi_top_rates *rates, double rate, bool bytes)
+static void format_rate(char text[CELL], const struct tdi_top_rates *rates, double rate, enum family family)
 {
     if (rates->measured)
-        format_amount(text, rate, bytes);
+        format_amount(text, rate, family);
     else
         snprintf(text, CELL, "-");
 }
 
-static void format_tokens(char text[CELL], uint32_t tokens, bool bytes)
+static void format_tokens(char text[CELL], uint32_t tokens, enum family family)
 {
-    if (bytes)
-        tdi_unit_format_count(text, CELL, rounded(tokens), true);
+    if (family != FAMILY_CALLS)
+        format_amount(text, tokens, family);
     else if (tokens < 1000000000)
         snprintf(text, CELL, "%" PRIu32, tokens);
     else
@@ -277,15 +314,6 @@ static void format_wait(char text[CELL], uint64_t ns)
         tdi_unit_format_duration(text, CELL, ns);
 }
 
-static void format_asked(char text[CELL], const struct tundish_info *info)
-{
-    const struct tdi_rate rate = {info->refill, info->interval_us, info->flags & TUNDISH_BYTES};
-    if (info->interval_us == 0)
-        snprintf(text, CELL, "-");
-    else
-        tdi_unit_format_rate(text, CELL, &rate);
-}
-
 /* The latest at the right. Nothing at all is a blank, and the whole rate the highest of eight levels. */
 static void put_history(struct tdi_top_line *line, const struct tdi_top_bucket *bucket, uint32_t width)
 {
@@ -307,16 +335,16 @@ void tdi_top_bucket_line(struct tdi_top_line *line, const struct tdi_top_layout 
                          const struct tdi_top_bucket *bucket)
 {
     const struct tundish_info *info = &bucket->info;
-    bool bytes = info->flags & TUNDISH_BYTES;
+    enum family family = family_of(info);
     char cell[TDI_TOP_FIELDS][CELL];
     format_asked(cell[FIELD_RATE], info);
-    format_rate(cell[FIELD_ACHIEVED], &bucket->rates, bucket->rates.tokens, bytes);
+    format_rate(cell[FIELD_ACHIEVED], &bucket->rates, bucket->rates.tokens, family);
     format_used(cell[FIELD_USED], bucket);
-    format_tokens(cell[FIELD_TOKENS], info->available, bytes);
+    format_tokens(cell[FIELD_TOKENS], info->available, family);
     snprintf(cell[FIELD_WAITING], CELL, "%" PRIu32, info->waiting);
     format_wait(cell[FIELD_P50], bucket->p50_ns);
     format_wait(cell[FIELD_P99], bucket->p99_ns);
-    format_rate(cell[FIELD_REFUSED], &bucket->rates, bucket->rates.refused, false);
+    format_rate(cell[FIELD_REFUSED], &bucket->rates, bucket->rates.refused, FAMILY_CALLS);
     start_line(line);
     put_cell(line, bucket->label, layout->width[FIELD_NAME], false);
     for (uint32_t i = FIELD_RATE; i < FIELD_HISTORY; i++)
@@ -334,20 +362,20 @@ static void put_remark(struct tdi_top_line *line, const struct tdi_top_layout *l
 }
 
 void tdi_top_instance_line(struct tdi_top_line *line, const struct tdi_top_layout *layout,
-                           const struct tdi_top_instance *instance, bool bytes)
+                           const struct tdi_top_instance *instance, const struct tundish_info *info)
 {
     const struct tdi_top_rates *rates = &instance->rates;
     char number[CELL], text[2 * CELL];
     start_line(line);
     put_instance(line, instance, layout->width[FIELD_NAME]);
     put_cell(line, "", layout->width[FIELD_RATE], true);
-    format_rate(number, rates, rates->tokens, bytes);
+    format_rate(number, rates, rates->tokens, family_of(info));
     put_cell(line, number, layout->width[FIELD_ACHIEVED], true);
     if (rates->measured) {
-        format_amount(number, rates->operations, false);
+        format_amount(number, rates->operations, FAMILY_CALLS);
         snprintf(text, sizeof(text), "%9s op/s", number);
         put_remark(line, layout, text);
-        format_amount(number, rates->refused, false);
+        format_amount(number, rates->refused, FAMILY_CALLS);
         snprintf(text, sizeof(text), "%7s refused/s", number);
         put_remark(line, layout, text);
         format_wait(number, rates->waited_ns);

@@ -66,7 +66,7 @@ void tdi_top_heading(struct tdi_top_line *line, const struct tdi_top_layout *lay
 void tdi_top_bucket_line(struct tdi_top_line *line, const struct tdi_top_layout *layout,
                          const struct tdi_top_bucket *bucket);
 void tdi_top_instance_line(struct tdi_top_line *line, const struct tdi_top_layout *layout,
-                           const struct tdi_top_instance *instance, bool bytes);
+                           const struct tdi_top_instance *instance, const struct tundish_info *info);
 
 /* The first line: what is shown, and when; `more` is added if there is room. */
 void tdi_top_title(struct tdi_top_line *line, const struct tdi_top_view *view, uint32_t columns,

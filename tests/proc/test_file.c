@@ -130,8 +130,8 @@ START_TEST(other_versions_and_layouts_are_refused_but_can_be_removed)
     expect_refused("version", -EPROTO, "another version");
     expect_refused("fingerprint", -EPROTO, "another layout");
     expect_refused("size", -EPROTO, "another layout");
-    expect_refused("cut", -EPROTO, "another version");
-    expect_refused("grown", -EPROTO, "another version");
+    expect_refused("cut", -EPROTO, "too short");
+    expect_refused("grown", -EPROTO, "too long");
     static const char *const names[] = {"version", "fingerprint", "size", "cut", "grown"};
     for (size_t i = 0; i < PROC_LEN(names); i++)
         expect_unlink(names[i], 0);

@@ -48,6 +48,13 @@ def a_table_has_a_title_a_heading_and_a_line_for_each_bucket():
     assert re.match("bytes +1 MB/s +0 B +0% +500 kB +0 +- +- +0$", lines[3]), lines
 
 
+def bytes_are_shown_in_the_family_of_units_of_their_rate():
+    tundish("create", "binary", "--rate", "1MiB/s", "--burst", "512KiB")
+    lines = tundish("top", "-d", "0.1", "-n", "1", "binary").stdout.splitlines()
+    assert re.match("binary +1 MiB/s +0 B +0% +512 KiB +0 +- +- +0$", lines[2]), lines
+    tundish("rm", "binary")
+
+
 def as_many_tables_as_were_asked_for():
     began = time.monotonic()
     text = tundish("top", "-d", "0.2", "-n", "3", "api").stdout
@@ -129,6 +136,7 @@ def main():
     tundish("create", "slow", "--rate", "20/s", "--burst", "1")
     for test in (
         a_table_has_a_title_a_heading_and_a_line_for_each_bucket,
+        bytes_are_shown_in_the_family_of_units_of_their_rate,
         as_many_tables_as_were_asked_for,
         rates_are_of_the_time_that_went_by,
         waits_are_those_of_the_interval_and_whoever_waits_is_shown,

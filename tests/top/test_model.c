@@ -161,7 +161,7 @@ START_TEST(lines_fit_any_width)
         check_line(&line, columns);
         tdi_top_bucket_line(&line, &layout, top.bucket[0]);
         check_line(&line, columns);
-        tdi_top_instance_line(&line, &layout, &top.bucket[0]->instance[0], true);
+        tdi_top_instance_line(&line, &layout, &top.bucket[0]->instance[0], &top.bucket[0]->info);
         check_line(&line, columns);
     }
     ck_assert(strncmp(top.bucket[0]->label, "\033", 1) == 0);
@@ -178,7 +178,8 @@ static uint32_t name_of_instance(char *name, struct tdi_top_instance *instance, 
     struct tdi_top_line line;
     struct tdi_top_layout layout;
     tdi_top_lay_out(&layout, &top, columns, true);
-    tdi_top_instance_line(&line, &layout, instance, false);
+    const struct tundish_info info = TUNDISH_INFO_INIT;
+    tdi_top_instance_line(&line, &layout, instance, &info);
     line.text[layout.width[0]] = '\0';
     strcpy(name, line.text + strspn(line.text, " "));
     for (size_t len = strlen(name); len > 0 && name[len - 1] == ' '; len--)
