@@ -221,6 +221,12 @@ START_TEST(so_does_one_for_several_buckets)
 }
 END_TEST
 
+#if defined(__SANITIZE_ADDRESS__)
+#define MAY_CANCEL 0 /* it takes the stack of a cancelled thread for spoilt */
+#else
+#define MAY_CANCEL 1
+#endif
+
 static void *wait_long(void *bucket)
 {
     tundish_acquire(bucket, 100);
@@ -251,7 +257,8 @@ static Suite *probes_suite(void)
     tcase_add_test(fire, a_wait_begins_and_ends_once);
     tcase_add_test(fire, so_does_one_without_a_thread);
     tcase_add_test(fire, so_does_one_for_several_buckets);
-    tcase_add_test(fire, so_does_one_that_is_cancelled);
+    if (MAY_CANCEL)
+        tcase_add_test(fire, so_does_one_that_is_cancelled);
     return suite;
 }
 
