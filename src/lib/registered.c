@@ -33,7 +33,7 @@ static void read_counts(struct tundish *bucket, struct tdi_stats *out)
         tdi_stats_read_owner(account, bucket->here->instance.owner, out);
 }
 
-/* Stripes on which something was granted or refused since; the bell of who is at it. */
+/* Stripes on which something was granted or refused since the last time. */
 static uint32_t count_threads(struct tundish *bucket)
 {
     struct tdi_layout_account *account = account_of(bucket);
