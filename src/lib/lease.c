@@ -68,13 +68,14 @@ static void take_more(struct tundish *bucket, struct tdi_handle_thread *thread, 
     if (is_child(bucket, key) || !tdi_lease_claim(bucket->file, &instance))
         return;
     ring();
-    /* The time after the claim, see core/lease.h. A handler that renewed meanwhile makes the swap fail. */
+    /* The time after the claim, see core/lease.h. */
     uint64_t now_us = tdi_handle_now_us(bucket);
     uint32_t more = tokens - (uint32_t)left;
     if (is_child(bucket, key) || tdi_bucket_lease(bucket->file, now_us, more) != 0)
         return;
-    if (!is_child(bucket, key) && !tdi_atom_swap_own(&thread->leased, left, tokens))
-        tdi_bucket_end_lease(bucket->file, now_us, more);
+    /* No handler spends or renews meanwhile. The swap fails in a child forked after the look, if anything was left. */
+    if (!is_child(bucket, key))
+        tdi_atom_swap_own(&thread->leased, left, tokens);
 }
 
 /*
